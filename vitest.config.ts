@@ -4,11 +4,29 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: [
-      "packages/*/{src,test}/**/*.test.ts",
-      "tests/**/*.test.ts",
-      "tools/**/*.test.ts",
-      "bench/{shared,sparse,text}/*.test.ts",
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "all",
+          include: [
+            "packages/*/{src,test}/**/*.test.ts",
+            "tests/**/*.test.ts",
+            "tools/**/*.test.ts",
+            "bench/{shared,sparse,text}/*.test.ts",
+          ],
+        },
+      },
+      {
+        // Whatever holds for a server holds for one with serving threads, too.
+        extends: true,
+        test: {
+          name: "with serving threads",
+          include: ["packages/server/test/*.test.ts"],
+          exclude: ["packages/server/test/{config,log,openapi,tls}.test.ts"],
+          env: { QUIVER_TEST_SERVING_THREADS: "2" },
+        },
+      },
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
     setupFiles: ["packages/engine/src/runtime/node-host.ts"],

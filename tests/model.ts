@@ -21,6 +21,8 @@ export class ModelCollection {
   metric: Metric | null = null;
   hasSparse = false;
   text: { k1: number; b: number } | null = null;
+  /** Types of declared fields of the metadata. */
+  declared = new Map<string, string>();
   readonly maxVectors: number | null;
 
   constructor(maxVectors: number | null) {
@@ -32,7 +34,16 @@ export class ModelCollection {
     const copy = new ModelCollection(this.maxVectors);
     const { version, metric, hasSparse, text } = this;
     const records = new Map(this.records);
-    return Object.assign(copy, { records, version, counts: [...this.counts], metric, hasSparse, text });
+    const declared = new Map(this.declared);
+    return Object.assign(copy, {
+      records,
+      version,
+      counts: [...this.counts],
+      metric,
+      hasSparse,
+      text,
+      declared,
+    });
   }
 
   #newVersion(): void {
@@ -54,6 +65,13 @@ export class ModelCollection {
     if (!this.records.delete(id)) return false;
     this.#newVersion();
     return true;
+  }
+
+  /** Deletes records that are there, as one version. */
+  deleteAll(ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    for (const id of ids) this.records.delete(id);
+    this.#newVersion();
   }
 
   begin(): void {

@@ -24,9 +24,22 @@ const modules: Readonly<Record<string, Module>> = {
   "engine/storage": { floor: 1 },
   "engine/vector": { floor: 1 },
   "engine/text": { floor: 1 },
+  "engine/metadata": { floor: 1 },
+  "engine/filter": { floor: 1.5, sees: ["engine/metadata", "engine/base", "protocol"] },
   "engine/collection": { floor: 2 },
   // Indexes are derived from the change log and do not access the disk, so losing one loses no data.
-  "engine/index": { floor: 2, sees: ["engine/vector", "engine/text", "engine/base", "protocol", "kernels"] },
+  "engine/index": {
+    floor: 2,
+    sees: [
+      "engine/vector",
+      "engine/text",
+      "engine/metadata",
+      "engine/filter",
+      "engine/base",
+      "protocol",
+      "kernels",
+    ],
+  },
   "engine/backup": {
     floor: 2.25,
     sees: ["engine/collection", "engine/index", "engine/storage", "engine/base", "protocol"],

@@ -1,6 +1,5 @@
 // Which vectors are searched, and which are asked for?
 
-import { setTimeout as sleep } from "node:timers/promises";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 
 const dimension = 768;
@@ -39,15 +38,3 @@ export const definitionOf = (size: number) => ({
 
 export const median = (numbers: readonly number[]): number =>
   numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
-
-/** Waits until a process does nothing any more: its indexes are built and measured. @param cpuMs its processor time until now */
-export async function untilQuiet(cpuMs: () => Promise<number>, quietMs = 30): Promise<void> {
-  const lookMs = 1_000;
-  const looks = 3;
-  for (let before = await cpuMs(), quiet = 0; quiet < looks; ) {
-    await sleep(lookMs);
-    const now = await cpuMs();
-    quiet = now - before < quietMs ? quiet + 1 : 0;
-    before = now;
-  }
-}

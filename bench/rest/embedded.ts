@@ -1,12 +1,8 @@
 // What does the same search cost in a process of its own, without a server?
 
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
-import { definitionOf, median, queries, questions, recordsOf, topK, untilQuiet } from "./data.ts";
-
-const cpuMs = async (): Promise<number> => {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
-};
+import { ownCpuMs, untilQuiet } from "../shared/quiet.ts";
+import { definitionOf, median, queries, questions, recordsOf, topK } from "./data.ts";
 
 /** Microseconds of processor time of this process for a search; the median of the rounds. */
 export async function embeddedUs(
@@ -22,12 +18,12 @@ export async function embeddedUs(
     const collection = database.collection(definition.name);
     await collection.upsert(recordsOf(size).map(({ id, vector }) => ({ id, dense_values: vector })));
     await collection.indexed();
-    await untilQuiet(cpuMs);
+    await untilQuiet(ownCpuMs);
     const turn = async () => {
-      const before = await cpuMs();
+      const before = ownCpuMs();
       for (let i = 0; i < searches; i++)
         await collection.searchDense({ query_vector: questions[i % queries], top_k: topK });
-      return (((await cpuMs()) - before) * 1_000) / searches;
+      return ((ownCpuMs() - before) * 1_000) / searches;
     };
     // The first two are for the compiler.
     const turns: number[] = [];

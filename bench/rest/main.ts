@@ -4,15 +4,16 @@
 //
 // Two servers, each in its own process, and one client with eight connections that drives them in turns: Quiver, and node:http alone
 // (bare-server.ts) with the same bodies and answers of the same size. With ten records, all of which are found, little of the cost is the
-// search; what the same search costs in a process of its own is measured, too (embedded.ts). `--write` writes docs/benchmarks-rest.md;
-// `--profile DIR` makes Node.js write a profile of the server there.
+// search; what the same search costs in a process of its own is measured, too (embedded.ts). `--write` writes docs/benchmarks-rest.md; `--json` prints
+// the figures for bench/main.ts; `--profile DIR` makes Node.js write a profile of the server there.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { untilQuiet } from "../shared/quiet.ts";
 import { writeDocument } from "../shared/report.ts";
-import { definitionOf, median, queries, questions, recordsOf, topK, untilQuiet } from "./data.ts";
+import { definitionOf, median, queries, questions, recordsOf, topK } from "./data.ts";
 import { embeddedUs } from "./embedded.ts";
 import {
   clientOf,
@@ -32,6 +33,7 @@ const { values } = parseArgs({
     warm: { type: "string", default: "80000" },
     profile: { type: "string" },
     write: { type: "boolean", default: false },
+    json: { type: "boolean", default: false },
   },
 });
 const requests = Number(values.requests);
@@ -125,7 +127,7 @@ try {
     };
   });
   const text = page(measured, { requests, rounds, warm, queries, processor: cpus()[0]?.model ?? "unknown" });
-  console.log(text);
+  console.log(values.json ? JSON.stringify(measured) : text);
   if (values.write) writeDocument("benchmarks-rest.md", text);
 } finally {
   for (const end of ends.toReversed()) await end();

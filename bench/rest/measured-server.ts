@@ -13,6 +13,7 @@ const connections = 8;
 
 export type MeasuredServer = {
   readonly url: string;
+  readonly pid: number;
   /** Processor time of the whole process until now, in milliseconds. */
   cpuMs(): Promise<number>;
   /** Stops it, and waits until it has. */
@@ -23,15 +24,17 @@ export type MeasuredServer = {
 export type Send = (path: string, body: Buffer, contentType?: string) => Promise<Buffer>;
 
 /** A client that keeps its connections. */
-export function clientOf(url: string): { send: Send; end(): void } {
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
-  const send: Send = (path, body, contentType = "application/json") =>
+export function clientOf(
+  url: string,
+  agent = new Agent({ keepAlive: true, maxSockets: connections }),
+): { send: Send; remove(path: string): Promise<Buffer>; end(): void } {
+  const call = (method: string, path: string, body: Buffer, contentType: string): Promise<Buffer> =>
     new Promise((answered, failed) => {
       const sent = request(
         `${url}${path}`,
         {
           agent,
-          method: "POST",
+          method,
           headers: {
             authorization: `Bearer ${adminKey}`,
             "content-type": contentType,
@@ -52,7 +55,12 @@ export function clientOf(url: string): { send: Send; end(): void } {
       sent.on("error", failed);
       sent.end(body);
     });
-  return { send, end: () => agent.destroy() };
+  const json = "application/json";
+  return {
+    send: (path, body, contentType = json) => call("POST", path, body, contentType),
+    remove: (path) => call("DELETE", path, Buffer.alloc(0), json),
+    end: () => agent.destroy(),
+  };
 }
 
 /** Sends `count` requests with these bodies in turn, over all connections at once. */
@@ -71,17 +79,18 @@ export async function drive(
 
 /** The bare server. */
 export async function startBare(): Promise<MeasuredServer> {
-  const { url, end } = await startProcess([resolve(import.meta.dirname, "bare-server.ts")]);
-  return { url, end, cpuMs: async () => Number(await (await fetch(`${url}/cpu`)).text()) };
+  const { url, pid, end } = await startProcess([resolve(import.meta.dirname, "bare-server.ts")]);
+  return { url, pid, end, cpuMs: async () => Number(await (await fetch(`${url}/cpu`)).text()) };
 }
 
-/** Quiver, with authentication and its log at the default level. @param nodeFlags for profiles */
+/** Quiver, with authentication and its log at the default level. @param nodeFlags for profiles @param flags of the server */
 export async function startQuiver(
   dataDir: string,
   nodeFlags: readonly string[] = [],
+  flags: readonly string[] = [],
 ): Promise<MeasuredServer> {
   const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
-  const { url, end } = await startProcess([
+  const { url, pid, end } = await startProcess([
     ...nodeFlags,
     main,
     "serve",
@@ -89,10 +98,12 @@ export async function startQuiver(
     "0",
     "--data-dir",
     dataDir,
+    ...flags,
   ]);
   const headers = { authorization: `Bearer ${adminKey}` };
   return {
     url,
+    pid,
     end,
     async cpuMs() {
       const text = await (await fetch(`${url}/metrics`, { headers })).text();
@@ -104,9 +115,10 @@ export async function startQuiver(
 }
 
 /** Starts a program of Node.js, and waits until it says where it listens. */
-function startProcess(args: readonly string[]): Promise<{ url: string; end(): Promise<void> }> {
+function startProcess(args: readonly string[]): Promise<{ url: string; pid: number; end(): Promise<void> }> {
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, QUIVER_ADMIN_KEY: adminKey },
+    // As `npm start` does (tools/launch.mjs).
+    env: { MALLOC_ARENA_MAX: "2", ...process.env, QUIVER_ADMIN_KEY: adminKey },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "exit");
@@ -118,7 +130,7 @@ function startProcess(args: readonly string[]): Promise<{ url: string; end(): Pr
     // The log is read all the time, as a service manager does.
     createInterface({ input: child.stdout }).on("line", (line) => {
       const match = /listens on (http:\/\/127\.0\.0\.1:\d+)/.exec(line);
-      if (match) started({ url: match[1], end });
+      if (match) started({ url: match[1], pid: child.pid as number, end });
     });
     const onEnd = ([code]: unknown[]) => failed(new Error(`${args.join(" ")} has ended with ${code}`));
     ended.then(onEnd, failed);

@@ -40,7 +40,7 @@ export type Plan = {
   /** Mean number of postings of a query's terms: what a loop without skipping has to score. */
   readonly postingsPerQuery?: number;
   /** The fraction of the ground truth that was found; `found` has k ids per query, -1 for none. */
-  recall(found: Int32Array, k: number): number;
+  recall(found: Int32Array, k: number, effort: number): number;
 };
 
 type Taken = { recall: number; cpuMs: number[]; p50: number[]; p99: number[] };
@@ -69,7 +69,7 @@ async function ask(plan: Plan, { process, taken }: Player, effort: number, isWar
   const found = await process.search({ k, effort, count, passes });
   if (isWarmUp) return;
   const all = taken.get(effort) ?? { recall: 0, cpuMs: [], p50: [], p99: [] };
-  all.recall = plan.recall(found.ids, k);
+  all.recall = plan.recall(found.ids, k, effort);
   all.cpuMs.push(found.cpuMs);
   all.p50.push(quantile(found.wallMs, 0.5));
   all.p99.push(quantile(found.wallMs, 0.99));
@@ -138,7 +138,7 @@ export async function measure(plan: Plan): Promise<SetResult> {
       await turn(player, async () => {
         if (plan.deep !== undefined) {
           const { ids } = await player.process.search({ ...plan.deep, count: queryCount, passes: 1 });
-          player.deepRecall = plan.recall(ids, plan.deep.k);
+          player.deepRecall = plan.recall(ids, plan.deep.k, plan.deep.effort);
         }
         player.grownBytes = await player.process.weigh();
       });

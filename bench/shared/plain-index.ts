@@ -126,12 +126,12 @@ export class PlainIndex {
       : this.#scored(terms, (count) => this.#best(count, k).ids);
   }
 
-  /** What counts as right among the k best. */
-  accepted(terms: readonly QueryTerm[], k: number): Accepted {
+  /** What counts as right among the k best. @param allows whether a row may be found at all */
+  accepted(terms: readonly QueryTerm[], k: number, allows = (_row: number): boolean => true): Accepted {
     return this.#scored(terms, (count) => {
-      const { ids, scores } = this.#best(count, k);
+      const { ids, scores } = this.#best(count, k, allows);
       const floor = (scores.at(-1) ?? 0) * (1 - tie);
-      const all = this.#touched.subarray(0, count).filter((row) => this.scores[row] >= floor);
+      const all = this.#touched.subarray(0, count).filter((row) => this.scores[row] >= floor && allows(row));
       return { count: ids.length, ids: new Set(all) };
     });
   }
@@ -168,11 +168,11 @@ export class PlainIndex {
     return result;
   }
 
-  #best(count: number, k: number): Best {
+  #best(count: number, k: number, allows = (_row: number): boolean => true): Best {
     const best = new Best(k);
     for (let i = 0; i < count; i++) {
       const row = this.#touched[i];
-      if (this.scores[row] > best.floor) best.take(row, this.scores[row]);
+      if (this.scores[row] > best.floor && allows(row)) best.take(row, this.scores[row]);
     }
     return best;
   }

@@ -7,15 +7,20 @@ import { join } from "node:path";
 import type { Collection, VectorWrite } from "../../packages/engine/src/database/contract.ts";
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
 import type { SearchResponse } from "../../packages/protocol/src/shapes/search.ts";
+import { ownCpuMs, untilQuiet } from "./quiet.ts";
 
-type Kinds = { readonly sparse?: boolean; readonly text?: boolean };
+type Kinds = { readonly dimension?: number; readonly sparse?: boolean; readonly text?: boolean };
 
 /** A collection without indexes, alone in a new database. It is never closed: the process exits, and the directory is deleted. */
-export async function openCollection(directory: string, { sparse, text }: Kinds): Promise<Collection> {
+export async function openCollection(
+  directory: string,
+  { dimension, sparse, text }: Kinds,
+): Promise<Collection> {
   const database = await openDatabase({ dataDir: join(directory, "data") });
   await database.createCollection({
     name: "bench",
-    dense_vector: { enabled: false },
+    dense_vector:
+      dimension === undefined ? { enabled: false } : { enabled: true, dimension, auto_create_index: false },
     sparse_vector: { enabled: sparse ?? false, auto_create_index: false },
     tf_idf_options: { enabled: text ?? false },
     config: {},
@@ -30,5 +35,11 @@ export const upsertRows = <Row>(
   first: number,
   recordOf: (row: Row) => Omit<VectorWrite, "id">,
 ): Promise<void> => collection.upsert(rows.map((row, i) => ({ id: String(first + i), ...recordOf(row) })));
+
+/** Waits until everything is indexed, and the idle collection has put its indexes in order. */
+export async function settled(collection: Collection): Promise<void> {
+  await collection.indexed();
+  await untilQuiet(ownCpuMs);
+}
 
 export const idsOf = ({ results }: SearchResponse): string[] => results.map(({ id }) => id);

@@ -5,4 +5,4 @@ import { plain } from "./engines/plain.ts";
 import { quiver, quiverDatabase } from "./engines/quiver.ts";
 import { zvec } from "./engines/zvec.ts";
 
-export const engineKinds: readonly EngineKind[] = [quiver, quiverDatabase, plain, ...zvec];
+export const engineKinds: readonly EngineKind[] = [quiverDatabase, quiver, plain, ...zvec];

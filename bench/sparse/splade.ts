@@ -17,18 +17,27 @@ export const vocabulary = 30_522;
 export const rowEntries = 120;
 export const queryEntries = 40;
 
-/** p(rank) ~ 1 / (rank + flattened) ** steepness. */
-const flattened = 60;
-const steepness = 0.9;
+/** How unequally pieces are used: p(rank) ~ 1 / (rank + flattened) ** steepness. */
+export type Use = { readonly flattened: number; readonly steepness: number };
+
+/** As of words. */
+const words: Use = { flattened: 60, steepness: 0.9 };
+
+/**
+ * As of learned expansions, which have the most common pieces in common: with 44 entries in a record, a list of the average query of 46 has
+ * a tenth of all records, like those that were measured with a real encoder.
+ */
+export const expansions: Use = { flattened: 10, steepness: 1.1 };
+
 const topicCount = 2_000;
 const topicPieces = 400;
 /** Of the pieces of a row. */
-const topicShare = 0.65;
+const topicShareUsual = 0.65;
 /** The standard deviations of log x. */
-const rowSpread = 0.7;
-const querySpread = 0.9;
+export const rowSpread = 0.7;
+export const querySpread = 0.9;
 
-const seeds = { model: 71, rows: 72, queries: 73 };
+export const seeds = { model: 71, rows: 72, queries: 73 };
 
 type Model = {
   /** Running sum of the ranks' probabilities; the last is 1. */
@@ -49,7 +58,7 @@ function rankOf(cumulative: Float64Array, share: number): number {
   return low;
 }
 
-function makeModel(): Model {
+function makeModel({ flattened, steepness }: Use): Model {
   const next = randomNumbers(seeds.model);
   const cumulative = new Float64Array(vocabulary);
   let sum = 0;
@@ -69,22 +78,51 @@ function makeModel(): Model {
   return { cumulative, dimensions, topics };
 }
 
-/** Yields vectors with the given number of entries. */
-function vectorMaker(entries: number, spread: number, seed: number): () => SparseVector {
-  const { cumulative, dimensions, topics } = makeModel();
+/** What vectors are drawn. */
+export type Draw = {
+  /** Their mean number of entries. */
+  readonly entries: number;
+  /** The standard deviation of the logarithm of that number; 0: all have the same. */
+  readonly entriesSpread?: number;
+  /** Share of a vector's pieces that are its topic's; 0: all are drawn alike, and no two dimensions have anything to do with each other. */
+  readonly topicShare?: number;
+  /** Default: as words are. */
+  readonly use?: Use;
+  /** The standard deviation of log x. */
+  readonly spread: number;
+  readonly seed: number;
+};
+
+/** Yields vectors; each depends on the seed and its place only. */
+export function vectorMaker({
+  entries,
+  entriesSpread = 0,
+  topicShare = topicShareUsual,
+  use = words,
+  spread,
+  seed,
+}: Draw): () => SparseVector {
+  const { cumulative, dimensions, topics } = makeModel(use);
   const next = randomNumbers(seed);
   const gauss = normal(seed + 1_000);
+  const size = (): number => {
+    if (entriesSpread === 0) return entries;
+    // The mean of a log-normal number is exp(spread^2 / 2) times its median.
+    const drawn = entries * Math.exp(entriesSpread * gauss() - entriesSpread ** 2 / 2);
+    return Math.min(vocabulary / 16, Math.max(1, Math.round(drawn)));
+  };
   return () => {
     const topic = topics[Math.floor(next() * topicCount)];
     const weights = new Map<number, number>();
-    while (weights.size < entries) {
+    const wanted = size();
+    while (weights.size < wanted) {
       // The square makes a topic's first pieces the most frequent.
       const typical = next() < topicShare ? next() ** 2 : undefined;
       const rank =
         typical === undefined ? rankOf(cumulative, next()) : topic[Math.floor(typical * topicPieces)];
       const dimension = dimensions[rank];
       if (weights.has(dimension)) continue;
-      const rarity = Math.log(2 + rank / flattened);
+      const rarity = Math.log(2 + rank / use.flattened);
       const scale = 0.25 * rarity * (typical === undefined ? 0.6 : 1.6 - typical);
       weights.set(dimension, Math.log1p(scale * Math.exp(spread * gauss())));
     }
@@ -93,11 +131,13 @@ function vectorMaker(entries: number, spread: number, seed: number): () => Spars
   };
 }
 
-const make = (count: number, next: () => SparseVector): SparseVector[] =>
-  Array.from({ length: count }, () => next());
+export const makeVectors = (count: number, draw: Draw): SparseVector[] => {
+  const next = vectorMaker(draw);
+  return Array.from({ length: count }, () => next());
+};
 
 export const makeRows = (count: number): SparseVector[] =>
-  make(count, vectorMaker(rowEntries, rowSpread, seeds.rows));
+  makeVectors(count, { entries: rowEntries, spread: rowSpread, seed: seeds.rows });
 
 export const makeQueries = (count: number): SparseVector[] =>
-  make(count, vectorMaker(queryEntries, querySpread, seeds.queries));
+  makeVectors(count, { entries: queryEntries, spread: querySpread, seed: seeds.queries });

@@ -9,8 +9,8 @@ import { sqlite } from "./engines/sqlite.ts";
 import { zvec } from "./engines/zvec.ts";
 
 export const engineKinds: readonly EngineKind[] = [
-  quiver,
   quiverDatabase,
+  quiver,
   plain,
   zvec,
   lancedb,

@@ -1,11 +1,12 @@
 // Does the server protect secrets, and do hostile requests get no access and cost little?
 //
-//   node tests/campaigns/security.ts [--guesses 200] [--keys 10] [--length 16384] [--runs 2]
+//   node tests/campaigns/security.ts [--guesses 200] [--keys 10] [--length 16384] [--runs 2] [--requests 500]
 //
 // All parts run against one server, one after the other; each response and each log line is searched for secrets, paths and stack traces
 // (security/probed-server.ts).
 //
 //   reach          keys for random collections against a reference implementation that matches patterns; revoked ones are refused
+//   hidden         a key with a filter asks two collections, one with records that it does not see: all answers must be equal
 //   guesses        nearly correct keys
 //   pollution      `__proto__` and its like in every object of every body, in paths, query strings, names, metadata
 //   pathological   texts that slow down regular expressions, in every field, timed against harmless ones
@@ -18,6 +19,7 @@ import { routes } from "@quiver/protocol/routes";
 import { command, type Say, say } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { probeFaults } from "./security/faults.ts";
+import { probeHidden } from "./security/hidden.ts";
 import { probePathological } from "./security/pathological.ts";
 import { probePollution } from "./security/pollution.ts";
 import { bodies, collectionBody, probeServer } from "./security/probed-server.ts";
@@ -31,6 +33,8 @@ export type SecurityOptions = {
   readonly length: number;
   /** How often each hostile text is sent. */
   readonly runs: number;
+  /** Of a key with a filter. */
+  readonly requests: number;
 };
 
 /** @throws Error at the first violation */
@@ -50,6 +54,10 @@ export async function probeSecurity(options: SecurityOptions, tell: Say): Promis
     }
     const reached = await probeReach(probed, options.keys, random);
     tell(`reach: ${reached} pairs of key and collection`);
+    const hidden = await probeHidden(probed, options.requests, random);
+    tell(
+      `hidden: ${hidden} requests of a key with a filter, none answered otherwise because of hidden records`,
+    );
     const guesses = await probeGuesses(probed, options.guesses, random);
     tell(`guesses: ${guesses} keys that are nearly right, none got in`);
     const polluted = await probePollution(probed);
@@ -63,6 +71,7 @@ export async function probeSecurity(options: SecurityOptions, tell: Say): Promis
     return {
       "endpoints in the list": Object.keys(routes).length,
       "pairs of limited key and collection": reached,
+      "requests of a key with a filter, each equal without hidden records": hidden,
       "keys that were nearly right": guesses,
       "requests with keys like `__proto__`": polluted,
       "pathological texts": slowest.pairs,
@@ -79,6 +88,6 @@ export async function probeSecurity(options: SecurityOptions, tell: Say): Promis
 if (import.meta.main)
   await command({
     name: "security",
-    options: { seed: 1, guesses: 200, keys: 10, length: 16_384, runs: 2 },
+    options: { seed: 1, guesses: 200, keys: 10, length: 16_384, runs: 2, requests: 500 },
     run: (options) => probeSecurity(options, say),
   });

@@ -4,6 +4,7 @@ import "../../../packages/engine/src/runtime/node-host.ts";
 import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/code-types.ts";
 import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../../../packages/engine/src/vector/floats.ts";
+import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
 
 /** An empty index, with codes of this type; what the graph finds is scored again from the full vectors. */
@@ -30,3 +31,25 @@ export const quiver: readonly EngineKind[] = (["u8", "f32"] as const).map((dataT
   note: "Codes in the graph, the best scored again from the full vectors; bytes told are those of codes and graph.",
   open: (shape) => openQuiver(shape, dataType),
 }));
+
+export const quiverDatabase: EngineKind = {
+  name: "quiver-database",
+  title: "Quiver, the whole database",
+  isOurs: true,
+  note: "The embedded engine as a program uses it, with codes that it chooses itself: records are written durably and then indexed, searches are checked, see one version and fetch what they find. They begin when the collection is idle.",
+  async open({ dimension, metric, directory }) {
+    const collection = await openCollection(directory, { dimension });
+    await collection.createDenseIndex({
+      name: "dense",
+      distance_metric_type: metric,
+      quantization: { type: "auto", properties: { sample_threshold: 1_000 } },
+      index: { type: "hnsw", properties: { ef_construction: efConstruction, neighbors_count: m } },
+    });
+    return {
+      add: (rows, first) => upsertRows(collection, rows, first, (dense_values) => ({ dense_values })),
+      finish: () => settled(collection),
+      search: async (query_vector: Float32Array, top_k, ef_search) =>
+        idsOf(await collection.searchDense({ query_vector, top_k, ef_search })),
+    };
+  },
+};

@@ -2,7 +2,7 @@
 
 import "../../../packages/engine/src/runtime/node-host.ts";
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
-import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
+import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import type { EngineKind, SparseVector } from "../engine.ts";
 
@@ -30,7 +30,7 @@ export const quiverDatabase: EngineKind = {
   name: "quiver-database",
   title: "Quiver, the whole database",
   isOurs: true,
-  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find.",
+  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find. They begin when the collection is idle.",
   async open({ directory }) {
     const collection = await openCollection(directory, { sparse: true });
     await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
@@ -40,7 +40,7 @@ export const quiverDatabase: EngineKind = {
           sparse_indices: [...indices],
           sparse_values: [...values],
         })),
-      finish: () => collection.indexed(),
+      finish: () => settled(collection),
       prepare: ({ indices, values }) => Array.from(indices, (index, i) => ({ index, value: values[i] })),
       search: async (query_terms: { index: number; value: number }[], top_k, early_terminate_threshold) =>
         idsOf(await collection.searchSparse({ query_terms, top_k, early_terminate_threshold })),

@@ -3,7 +3,7 @@
 import "../../../packages/engine/src/runtime/node-host.ts";
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
-import { idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
+import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
 
@@ -33,13 +33,13 @@ export const quiverDatabase: EngineKind = {
   name: "quiver-database",
   title: "Quiver, the whole database",
   isOurs: true,
-  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find. The same analysis.",
+  note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find. They begin when the collection is idle. The same analysis.",
   async open({ language, directory }) {
     const collection = await openCollection(directory, { text: true });
     await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
     return {
       add: (rows, first) => upsertRows(collection, rows, first, (text) => ({ text })),
-      finish: () => collection.indexed(),
+      finish: () => settled(collection),
       search: async (query: string, top_k) => idsOf(await collection.searchText({ query, top_k })),
     };
   },

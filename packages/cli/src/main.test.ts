@@ -106,6 +106,37 @@ const file = (name: string, content: string | Uint8Array): string => {
 const recordLines = (count: number, more = ""): string =>
   Array.from({ length: count }, (_, i) => `{"id":"r${i}","dense_values":[${i},1]${more}}\n`).join("");
 
+describe("filters", () => {
+  it("select records in search, export and count, and what is deleted", async () => {
+    const lines = ["red", "blue", "red"].map((color, i) =>
+      JSON.stringify({ id: `r${i}`, dense_values: [1, i], metadata: { color, n: i } }),
+    );
+    await client.createCollection({
+      name: "filtered",
+      dense_vector: { enabled: true, dimension: 2, auto_create_index: true },
+    });
+    await ask(["import", "filtered", "-"], lines.join("\n"));
+    const where = ["--where", "color = 'red' and n >= 1"];
+    expect(await ask(["count", "filtered", ...where])).toMatchObject({ code: 0, out: "1\n" });
+    expect(await ask(["count", "filtered", "--json"])).toMatchObject({ code: 0, out: '{"count":3}\n' });
+    expect((await ask(["search", "filtered", "--vector", "[1,0]", ...where])).out).toMatch(
+      /^1\t[\d.]+\tr2\n$/,
+    );
+    expect((await ask(["export", "filtered", "--filter", '{"color":"red","n":2}'])).out).toMatch(
+      /^\{"id":"r2".*\n$/,
+    );
+    const misspelt = await ask(["count", "filtered", "--where", "color = red"]);
+    expect(misspelt).toMatchObject({ code: 2, out: "" });
+    expect(misspelt.err).toContain("  color = red\n          ^\n");
+    expect(await ask(["delete", "filtered"])).toMatchObject({ code: 2 });
+    const unconfirmed = await ask(["delete", "filtered", ...where]);
+    expect(unconfirmed).toMatchObject({ code: 2 });
+    expect(unconfirmed.err).toContain("would permanently delete 1 record");
+    expect((await ask(["delete", "filtered", ...where, "--yes"])).out).toBe("Deleted 1 records.\n");
+    expect(await ask(["count", "filtered"])).toMatchObject({ out: "2\n" });
+  });
+});
+
 describe("help and wrong usage", () => {
   it("every command has help, and help exits with 0", async () => {
     const root = await quiver("--help");

@@ -10,6 +10,7 @@ import { exportCommand } from "./commands/export.ts";
 import { importCommand } from "./commands/import.ts";
 import { indexCommand } from "./commands/index-command.ts";
 import { auditCommand, keysCommand } from "./commands/keys.ts";
+import { countCommand, deleteCommand } from "./commands/matching.ts";
 import { getCommand, transactionsCommand, versionsCommand } from "./commands/records.ts";
 import { repairCommand } from "./commands/repair.ts";
 import { restoreCommand } from "./commands/restore.ts";
@@ -43,7 +44,9 @@ ${exitCodesHelp}`,
     .addCommand(backupCommand())
     .addCommand(restoreCommand())
     .addCommand(searchCommand())
+    .addCommand(countCommand())
     .addCommand(getCommand())
+    .addCommand(deleteCommand())
     .addCommand(versionsCommand())
     .addCommand(transactionsCommand())
     .addCommand(keysCommand())

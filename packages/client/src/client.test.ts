@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type RouteName, routes } from "@quiver/protocol/routes";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import type { RunningServer } from "@quiver/server/running-server";
 import { startServer } from "@quiver/server/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -130,6 +131,61 @@ describe("collections", () => {
     const again = client.createCollection({ name: "text-only", tf_idf_options: { enabled: true } });
     await expect(again).rejects.toThrow("already exists");
   });
+});
+
+it("records are selected by filters: searched, counted, listed, changed and deleted", async () => {
+  const collection = await makeCollection({ records: animals });
+  await collection.createMetadataIndex("legs", "number");
+  await collection.createMetadataIndex("kept", "boolean");
+  await collection.deleteMetadataIndex("kept");
+  await collection.waitForIndex({ timeoutMs: 10_000 });
+  expect(await collection.metadataIndexes()).toMatchObject([{ field: "legs", type: "number" }]);
+  await collection.patch("ant", { legs: 6, kind: "ant" });
+  expect(await collection.count({ legs: { gte: 6 } })).toBe(2);
+  expect(await collection.count()).toBe(3);
+  expect(await collection.facet({ field: "legs" })).toEqual([{ value: 6, count: 2 }]);
+  const { vectors, next_cursor } = await collection.scroll({
+    order_by: { field: "legs" },
+    limit: 1,
+    include: [],
+  });
+  expect(vectors).toEqual([{ id: "ant", document_id: "insects" }]);
+  expect(
+    (await collection.scroll({ order_by: { field: "legs" }, cursor: next_cursor })).vectors,
+  ).toMatchObject([{ id: "bee", metadata: { legs: 6 } }]);
+  expect(await collection.fetch({ ids: ["whale", "gnu"], include: ["text"] })).toEqual([
+    { id: "whale", document_id: "mammals", text: "Whales sing." },
+    null,
+  ]);
+  const filter: Filter = { legs: { exists: false } };
+  const found = await collection.search.dense({ query_vector: [1, 0], filter, include: ["metadata"] });
+  expect(found.results).toMatchObject([{ id: "whale", metadata: null }]);
+  const like = await collection.search.recommend({
+    positive: ["ant", [0.1, 0.9]],
+    negative: ["whale"],
+    top_k: 1,
+  });
+  expect(like.results).toMatchObject([{ id: "bee" }]);
+  const far = await collection.search.recommend({
+    positive: [new Float32Array([1, 0])],
+    filter,
+    diversity: 0.5,
+  });
+  expect(far.results).toMatchObject([{ id: "whale" }]);
+  const near = await collection.neighbors("ant", {
+    top_k: 1,
+    filter: { legs: { gte: 6 } },
+    include: ["metadata", "text"],
+  });
+  expect(near.results).toMatchObject([{ id: "bee", metadata: { legs: 6 } }]);
+  expect((await collection.neighbors("whale")).results.map(({ id }) => id).sort()).toEqual(["ant", "bee"]);
+  expect(await codeOf(collection.neighbors("gnu"))).toEqual(["vector_not_found", 404]);
+  const lines: string[] = [];
+  for await (const line of collection.export({ filter: { kind: "ant" } })) lines.push(JSON.parse(line).id);
+  expect(lines).toEqual(["ant"]);
+  expect(await collection.updateMatching(filter, { legs: 0 })).toBe(1);
+  expect(await collection.deleteMatching({ legs: 6 })).toBe(2);
+  expect(await codeOf(collection.count({ legs: { is: 6 } } as never))).toEqual(["invalid_filter", 400]);
 });
 
 it("indexes are created, shown, waited for and deleted", async () => {

@@ -18,13 +18,16 @@ import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
 import type { Snapshot, SnapshotList } from "@quiver/protocol/shapes/snapshot";
 import { Collection } from "./collection.ts";
 import type { AnswerOf, ParamsOf } from "./endpoints.ts";
+import type { AnyMetadata, FilterOf } from "./filter-types.ts";
 import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 export type { ErrorCode } from "@quiver/protocol/errors";
 export { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+export type { FieldOperators, Filter, FilterValue } from "@quiver/protocol/shapes/filter";
 export { Collection } from "./collection.ts";
 export { RecordExport } from "./export.ts";
+export type { AnyMetadata, FieldName, FilterOf } from "./filter-types.ts";
 export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";
 export { CollectionSearch } from "./search.ts";
 export { SnapshotDownload } from "./snapshot-download.ts";
@@ -32,9 +35,16 @@ export { Transaction } from "./transaction.ts";
 export type { CallOptions, ClientOptions, RetryEvent } from "./transport.ts";
 export type { BatchOptions, Records, UpsertResult } from "./upsert.ts";
 export type { WaitOptions } from "./wait.ts";
+export { Where, type WhereFunction, where, whereOf } from "./where.ts";
 
 /** A new collection. Kinds that are omitted are not enabled; at least one must be. */
 export type NewCollection = Pick<CreateCollection, "name"> & Partial<CreateCollection>;
+
+/** A new API key. */
+export type NewKey = Omit<CreateKey, "filter"> & {
+  /** Only records that match exist for the key, and it writes no others. */
+  filter?: FilterOf<AnyMetadata> | null;
+};
 
 export type Health = {
   /** The server is running. */
@@ -120,7 +130,7 @@ export class QuiverClient {
   }
 
   /**
-   * Creates an API key with a role, optionally limited to collections and with an expiry. Only this response contains the key itself. Needs
+   * Creates an API key with a role, optionally limited to collections, to records that match a filter, and with an expiry. Only this response contains the key itself. Needs
    * an admin key that is not limited to collections.
    *
    * @example
@@ -128,9 +138,10 @@ export class QuiverClient {
    * import type { QuiverClient } from "@quiver/client";
    * declare const client: QuiverClient;
    * const { key, key_id } = await client.createKey({ name: "web shop", role: "read", collections: ["products", "logs-*"] });
+   * const tenant = await client.createKey({ name: "acme", role: "write", filter: { tenant: "acme" } });
    * ```
    */
-  createKey(definition: CreateKey, call: CallOptions = {}): Promise<KeyCreated> {
+  createKey(definition: NewKey, call: CallOptions = {}): Promise<KeyCreated> {
     return this.#transport.request("createKey", { body: definition, call });
   }
 
@@ -171,7 +182,10 @@ export class QuiverClient {
    * ```
    * @throws QuiverError collection_already_exists
    */
-  async createCollection(definition: NewCollection, call: CallOptions = {}): Promise<Collection> {
+  async createCollection<Metadata extends object = AnyMetadata>(
+    definition: NewCollection,
+    call: CallOptions = {},
+  ): Promise<Collection<Metadata>> {
     const body = {
       dense_vector: { enabled: false },
       sparse_vector: { enabled: false },
@@ -180,7 +194,7 @@ export class QuiverClient {
       ...definition,
     };
     const created = await this.#transport.request("createCollection", { body, call });
-    return this.collection(created.name);
+    return this.collection<Metadata>(created.name);
   }
 
   /** Names and descriptions of all collections. */
@@ -203,9 +217,9 @@ export class QuiverClient {
     return this.collection(name).drop(call);
   }
 
-  /** A handle on a collection. Sends no request. */
-  collection(name: string): Collection {
-    return new Collection(this.#transport, name);
+  /** A handle on a collection, whose filters fit the type of its metadata if one is given. Sends no request. */
+  collection<Metadata extends object = AnyMetadata>(name: string): Collection<Metadata> {
+    return new Collection<Metadata>(this.#transport, name);
   }
 
   /** The snapshots of all collections, oldest first, those of deleted collections included. */

@@ -9,11 +9,22 @@ import type {
   DenseIndex,
   Indexes,
   IndexKind,
+  MetadataIndex,
+  MetadataIndexes,
   Recall,
   SparseIndex,
   TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import type {
+  Facets,
+  FacetVectors,
+  FetchedVectors,
+  FetchVectors,
+  ScrollPage,
+  ScrollVectors,
+} from "@quiver/protocol/shapes/matching";
+import type { Recommend, SearchResponse } from "@quiver/protocol/shapes/search";
 import type {
   RestoreCollection,
   RestoredCollection,
@@ -24,12 +35,17 @@ import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
+import type { AnyMetadata, FieldName, FilterOf, For } from "./filter-types.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
 import { type CallOptions, defaults, type Transport } from "./transport.ts";
 import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
+import { type WhereFunction, where } from "./where.ts";
+
+/** Which of a record's neighbours are returned, and with which fields. */
+export type NeighborsInput = Pick<Recommend, "top_k" | "filter" | "include">;
 
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = Pick<DenseIndex, "distance_metric_type"> & Partial<DenseIndex>;
@@ -53,11 +69,27 @@ export const indexDefaults = {
 /**
  * A handle on a collection: `client.collection("name")`. Creating a handle sends no request; if the collection does not exist, the first
  * call throws `collection_not_found`.
+ *
+ * The type of the metadata, if given, is that of the records to write, and filters must fit it: a field, an operator or an operand that does
+ * not fit does not compile. Nothing is checked at run time.
+ *
+ * @example
+ * ```ts no-run
+ * import type { QuiverClient } from "@quiver/client";
+ * declare const client: QuiverClient;
+ * type Article = { color: "red" | "blue"; n: number; author: { name: string }; tags?: string[] };
+ * const articles = client.collection<Article>("articles");
+ * const { where } = articles;
+ * await articles.count(where("color").eq("red").and(where("author.name").prefix("B")));
+ * await articles.search.text({ query: "bees", filter: { tags: "new", n: { gte: 3 } } });
+ * ```
  */
-export class Collection {
+export class Collection<Metadata extends object = AnyMetadata> {
   readonly name: string;
   /** All kinds of search. */
-  readonly search: CollectionSearch;
+  readonly search: CollectionSearch<Metadata>;
+  /** Begins a condition of a filter: `where("color").eq("red")`. */
+  readonly where: WhereFunction<Metadata> = where as never;
   readonly #transport: Transport;
   readonly #params: { collection_id: string };
 
@@ -186,6 +218,37 @@ export class Collection {
   }
 
   /**
+   * Declares the type of a field of the metadata, and indexes it in the background. Filters work without an index; with one they need not
+   * read the records. A field that is declared as `datetime` is compared by time.
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * await collection.createMetadataIndex("color", "keyword");
+   * await collection.createMetadataIndex("published.at", "datetime");
+   * ```
+   */
+  async createMetadataIndex(
+    field: FieldName<Metadata>,
+    type: MetadataIndex["type"],
+    call: CallOptions = {},
+  ): Promise<void> {
+    const params = { ...this.#params, field };
+    await this.#transport.request("createMetadataIndex", { params, body: { type }, call });
+  }
+
+  /** The metadata indexes, by field, each with its status. */
+  async metadataIndexes(call: CallOptions = {}): Promise<MetadataIndexes["indexes"]> {
+    return (await this.#transport.request("getMetadataIndexes", { params: this.#params, call })).indexes;
+  }
+
+  /** Deletes a metadata index; the metadata stays. @throws QuiverError index_not_found */
+  async deleteMetadataIndex(field: FieldName<Metadata>, call: CallOptions = {}): Promise<void> {
+    await this.#transport.request("deleteMetadataIndex", { params: { ...this.#params, field }, call });
+  }
+
+  /**
    * Resolves when every index has applied the version that is current now. Correct results never need this: searches scan records that are
    * not indexed yet.
    */
@@ -194,7 +257,7 @@ export class Collection {
     await waitFor(
       `Indexing of collection ${JSON.stringify(this.name)}`,
       async (call) => {
-        const all = Object.values(await this.indexes(call));
+        const all = [...Object.values(await this.indexes(call)), ...(await this.metadataIndexes(call))];
         // An unloaded index catches up when it is loaded again.
         const settled = ({ status }: (typeof all)[number]) =>
           status.state === "unloaded" || (status.state === "ready" && status.watermark >= wanted);
@@ -226,7 +289,7 @@ export class Collection {
    * ]);
    * ```
    */
-  upsert(records: Records, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
+  upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
     return upsertInBatches(records, options, (body) =>
       this.#transport.request("streamingUpsert", {
         params: this.#params,
@@ -263,6 +326,77 @@ export class Collection {
     }
   }
 
+  /**
+   * Merges a patch into the metadata of a record (RFC 7396): keys are replaced, objects merged, and null removes a key. Vectors and text stay.
+   * @throws QuiverError vector_not_found
+   */
+  async patch(id: string, metadata: Record<string, unknown>, call: CallOptions = {}): Promise<void> {
+    const params = { ...this.#params, vector_id: id };
+    await this.#transport.request("patchVector", { params, body: { metadata }, call });
+  }
+
+  /** Records by their ids, in this order; null where there is none. At most 10,000. */
+  fetch(request: FetchVectors, call: CallOptions = {}): Promise<FetchedVectors> {
+    return this.#transport.request("fetchVectors", { params: this.#params, body: request, call });
+  }
+
+  /**
+   * The records whose dense vectors are nearest to that of a record, without itself.
+   * @throws QuiverError vector_not_found
+   */
+  neighbors(id: string, request: NeighborsInput = {}, call: CallOptions = {}): Promise<SearchResponse> {
+    const { top_k, filter, include } = request;
+    const query = {
+      top_k: top_k?.toString(),
+      filter: filter == null ? undefined : JSON.stringify(filter),
+      include: include?.length ? include.join(",") : undefined,
+    };
+    return this.#transport.request("neighbors", { params: { ...this.#params, vector_id: id }, query, call });
+  }
+
+  /** How many records match a filter; without one, all. */
+  async count(filter: FilterOf<Metadata> | null = null, call: CallOptions = {}): Promise<number> {
+    const parts = { params: this.#params, body: { filter }, call };
+    return (await this.#transport.request("countVectors", parts)).count;
+  }
+
+  /**
+   * The values of a field among the matching records, and how many records have each, most frequent first.
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * for (const { value, count } of await collection.facet({ field: "color", filter: { n: { gt: 3 } } }))
+   *   console.log(value, count);
+   * ```
+   */
+  async facet(request: For<Metadata, FacetVectors>, call: CallOptions = {}): Promise<Facets["facets"]> {
+    return (await this.#transport.request("facetVectors", { params: this.#params, body: request, call }))
+      .facets;
+  }
+
+  /** A page of the matching records, by id or in the order of an indexed field. To continue, pass its `next_cursor` as `cursor`. */
+  scroll(request: For<Metadata, ScrollVectors> = {}, call: CallOptions = {}): Promise<ScrollPage> {
+    return this.#transport.request("scrollVectors", { params: this.#params, body: request, call });
+  }
+
+  /** Deletes the matching records of one version, as one version. @returns how many there were */
+  async deleteMatching(filter: FilterOf<Metadata>, call: CallOptions = {}): Promise<number> {
+    const parts = { params: this.#params, body: { filter }, call };
+    return (await this.#transport.request("deleteMatching", parts)).deleted;
+  }
+
+  /** Merges a patch into the metadata of the matching records of one version, as one version. @returns how many there were */
+  async updateMatching(
+    filter: FilterOf<Metadata>,
+    metadata: Record<string, unknown>,
+    call: CallOptions = {},
+  ): Promise<number> {
+    const parts = { params: this.#params, body: { filter, metadata }, call };
+    return (await this.#transport.request("updateMatching", parts)).updated;
+  }
+
   /** All records of a document, by id. */
   byDocument(documentId: string, call: CallOptions = {}): Promise<VectorRecord[]> {
     return this.#transport.request("vectorsByDocument", {
@@ -272,10 +406,14 @@ export class Collection {
     });
   }
 
-  /** Reads all records of one version of the collection as a stream. */
-  export(call: CallOptions = {}): RecordExport {
+  /**
+   * Reads all records of one version of the collection as a stream.
+   * @param options `filter`: only the records that satisfy it
+   */
+  export({ filter, ...call }: CallOptions & { filter?: FilterOf<Metadata> | null } = {}): RecordExport {
     return new RecordExport(async () => {
-      const parts = { params: this.#params, call };
+      const query = { filter: filter == null ? undefined : JSON.stringify(filter) };
+      const parts = { params: this.#params, query, call };
       const response = await this.#transport.open(endpoints.exportVectors, parts);
       return { response, request: `GET ${new URL(response.url).pathname}`, signal: call.signal };
     });
@@ -287,13 +425,13 @@ export class Collection {
    * Opens a transaction. A collection has at most one: while another is open, this throws `transaction_ongoing`.
    * With `await using` it is aborted at the end of the block unless it was committed.
    */
-  async transaction(call: CallOptions = {}): Promise<Transaction> {
+  async transaction(call: CallOptions = {}): Promise<Transaction<Metadata>> {
     const created = await this.#transport.request("createTransaction", { params: this.#params, call });
     return new Transaction(this.#transport, this.name, created.transaction_id, created.created_at);
   }
 
   /** A handle on an existing transaction, perhaps opened by another process. Sends no request. */
-  resumeTransaction(transactionId: string): Transaction {
+  resumeTransaction(transactionId: string): Transaction<Metadata> {
     return new Transaction(this.#transport, this.name, transactionId);
   }
 

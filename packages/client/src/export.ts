@@ -29,7 +29,7 @@ export class RecordExport implements AsyncIterable<string> {
     this.#open = open;
   }
 
-  /** Version of the records. */
+  /** Version of the records; 0 for a key with a filter, which is not told of versions. */
   async version(): Promise<number> {
     const { response } = await this.#opened();
     return Number(response.headers.get("x-quiver-version"));

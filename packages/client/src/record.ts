@@ -7,12 +7,16 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { kindOf } from "@quiver/protocol/kind-of";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import type { AnyMetadata } from "./filter-types.ts";
 
 /** Dense values: plain numbers, or a typed array as embedding libraries return it. */
 export type DenseValues = readonly number[] | Float32Array | Float64Array;
 
 /** A record to write, as in the REST interface, except that dense values may also be typed arrays. */
-export type RecordInput = Omit<VectorInput, "dense_values"> & { dense_values?: DenseValues | null };
+export type RecordInput<Metadata = AnyMetadata> = Omit<VectorInput, "dense_values" | "metadata"> & {
+  dense_values?: DenseValues | null;
+  metadata?: Metadata | null;
+};
 
 /**
  * A record as JSON text. It is sent unchanged, so that metadata numbers that JavaScript cannot represent (`9007199254740993`, `1e999`) are
@@ -36,7 +40,7 @@ export class RawRecord {
  * @param position of the record in the caller's array, for messages
  * @throws QuiverError invalid_vector if a number is not finite or a value cannot be written as JSON
  */
-export function encodeRecord(record: RecordInput | RawRecord, position: number): string {
+export function encodeRecord(record: RecordInput<unknown> | RawRecord, position: number): string {
   if (record instanceof RawRecord) return record.json;
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
     throw invalid(position, "", `is ${kindOf(record)}, expected a record with an id`);

@@ -4,6 +4,7 @@
 // may be typed arrays, and are sent as bytes (record.ts); and numbers that JSON cannot represent are rejected with their position.
 
 import { invariant } from "@quiver/protocol/invariant";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import type {
   BatchDenseSearch,
   BatchHybridSearch,
@@ -12,10 +13,12 @@ import type {
   BatchTextSearch,
   DenseSearch,
   HybridSearch,
+  Recommend,
   SearchResponse,
   SparseSearch,
   TextSearch,
 } from "@quiver/protocol/shapes/search";
+import type { AnyMetadata, For } from "./filter-types.ts";
 import { type DenseValues, wireQuery } from "./record.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
@@ -24,18 +27,25 @@ type WithOptionalVector<T> = Omit<T, "query_vector"> & { query_vector?: DenseVal
 
 export type DenseSearchInput = WithVector<DenseSearch>;
 export type BatchDenseSearchInput = Omit<BatchDenseSearch, "queries"> & {
-  queries: readonly { vector: DenseValues }[];
+  queries: readonly { vector: DenseValues; filter?: Filter | null }[];
 };
 export type HybridSearchInput = WithOptionalVector<HybridSearch>;
 export type BatchHybridSearchInput = Omit<BatchHybridSearch, "queries"> & {
   queries: readonly WithOptionalVector<BatchHybridSearch["queries"][number]>[];
 };
 
+/** Ids of records, and vectors. */
+export type ExampleInput = string | DenseValues;
+export type RecommendInput = Omit<Recommend, "positive" | "negative"> & {
+  positive: readonly ExampleInput[];
+  negative?: readonly ExampleInput[] | null;
+};
+
 /**
  * The searches of a collection: `collection.search`. Every search sees all changes that were acknowledged before
  * it, and exactly one version of the collection. Results are ordered by descending score, ties by id.
  */
-export class CollectionSearch {
+export class CollectionSearch<Metadata = AnyMetadata> {
   readonly #transport: Transport;
   readonly #params: { collection_id: string };
 
@@ -53,9 +63,11 @@ export class CollectionSearch {
    * declare const collection: Collection;
    * const { results } = await collection.search.dense({ query_vector: [0.1, 0.9], top_k: 5 });
    * for (const { id, score } of results) console.log(id, score);
+   *
+   * const red = await collection.search.dense({ query_vector: [0.1, 0.9], filter: { color: "red", n: { gte: 3 } } });
    * ```
    */
-  dense(request: DenseSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
+  dense(request: For<Metadata, DenseSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchDense", {
       params: this.#params,
       body: withWireVector(request, "query_vector", "query_vector"),
@@ -64,10 +76,30 @@ export class CollectionSearch {
   }
 
   /** Many dense searches in one request; the results are in the order of the queries. */
-  async batchDense(request: BatchDenseSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+  async batchDense(
+    request: For<Metadata, BatchDenseSearchInput>,
+    call: CallOptions = {},
+  ): Promise<BatchSearchResponse> {
     const body = withWireQueries(request, "vector");
     const answers = await this.#transport.request("searchBatchDense", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
+  }
+
+  /**
+   * Records that are like the positive examples and unlike the negative ones. Examples are ids of records, which are no results, or
+   * vectors.
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiver/client";
+   * declare const collection: Collection;
+   * const { results } = await collection.search.recommend({ positive: ["a1", "a2"], negative: ["a3"], diversity: 0.3 });
+   * ```
+   * @throws QuiverError vector_not_found
+   */
+  recommend(request: RecommendInput, call: CallOptions = {}): Promise<SearchResponse> {
+    const body = withWireExamples(withWireExamples(request, "positive"), "negative");
+    return this.#transport.request("recommend", { params: this.#params, body, call });
   }
 
   /**
@@ -82,12 +114,15 @@ export class CollectionSearch {
    * });
    * ```
    */
-  sparse(request: SparseSearch, call: CallOptions = {}): Promise<SearchResponse> {
+  sparse(request: For<Metadata, SparseSearch>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchSparse", { params: this.#params, body: request, call });
   }
 
   /** Many sparse searches in one request; the results are in the order of the queries. */
-  async batchSparse(request: BatchSparseSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+  async batchSparse(
+    request: For<Metadata, BatchSparseSearch>,
+    call: CallOptions = {},
+  ): Promise<BatchSearchResponse> {
     const parts = { params: this.#params, body: request, call };
     return oneEach(await this.#transport.request("searchBatchSparse", parts), request.query_terms_list);
   }
@@ -103,12 +138,15 @@ export class CollectionSearch {
    * const { results } = await collection.search.text({ query: "how do bees navigate", return_raw_text: true });
    * ```
    */
-  text(request: TextSearch, call: CallOptions = {}): Promise<SearchResponse> {
+  text(request: For<Metadata, TextSearch>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchText", { params: this.#params, body: request, call });
   }
 
   /** Many text searches in one request; the results are in the order of the queries. */
-  async batchText(request: BatchTextSearch, call: CallOptions = {}): Promise<BatchSearchResponse> {
+  async batchText(
+    request: For<Metadata, BatchTextSearch>,
+    call: CallOptions = {},
+  ): Promise<BatchSearchResponse> {
     const parts = { params: this.#params, body: request, call };
     return oneEach(await this.#transport.request("searchBatchText", parts), request.queries);
   }
@@ -128,7 +166,7 @@ export class CollectionSearch {
    * });
    * ```
    */
-  hybrid(request: HybridSearchInput, call: CallOptions = {}): Promise<SearchResponse> {
+  hybrid(request: For<Metadata, HybridSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchHybrid", {
       params: this.#params,
       body: withWireVector(request, "query_vector", "query_vector"),
@@ -137,7 +175,10 @@ export class CollectionSearch {
   }
 
   /** Many hybrid searches in one request; the results are in the order of the queries. */
-  async batchHybrid(request: BatchHybridSearchInput, call: CallOptions = {}): Promise<BatchSearchResponse> {
+  async batchHybrid(
+    request: For<Metadata, BatchHybridSearchInput>,
+    call: CallOptions = {},
+  ): Promise<BatchSearchResponse> {
     const body = withWireQueries(request, "query_vector");
     const answers = await this.#transport.request("searchBatchHybrid", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
@@ -157,8 +198,20 @@ function withWireVector<Field extends string>(
   path: string,
 ): unknown {
   const vector: unknown = request?.[field];
-  if (!Array.isArray(vector) && !ArrayBuffer.isView(vector)) return request;
-  return { ...request, [field]: wireQuery(vector as DenseValues, path) };
+  const sent = wireOf(vector, path);
+  return sent === vector ? request : { ...request, [field]: sent };
+}
+
+/** A vector as it is sent; any other value unchanged. */
+function wireOf(value: unknown, path: string): unknown {
+  return Array.isArray(value) || ArrayBuffer.isView(value) ? wireQuery(value as DenseValues, path) : value;
+}
+
+/** The same for a list of ids and vectors. */
+function withWireExamples(request: RecommendInput, field: "positive" | "negative"): RecommendInput {
+  const examples: unknown = request?.[field];
+  if (!Array.isArray(examples)) return request;
+  return { ...request, [field]: examples.map((one, i) => wireOf(one, `${field}[${i}]`)) };
 }
 
 /** The same for each query of a batch. */

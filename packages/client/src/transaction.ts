@@ -8,6 +8,7 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import type { TransactionState } from "@quiver/protocol/shapes/transaction";
 import { quiverError } from "./answer.ts";
+import type { AnyMetadata } from "./filter-types.ts";
 import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
@@ -33,7 +34,7 @@ export type CommitOptions = CallOptions & {
  * // Without the commit, or when something throws before it, the end of the block aborts the transaction.
  * ```
  */
-export class Transaction {
+export class Transaction<Metadata = AnyMetadata> {
   /** The server's id of the transaction; `collection.resumeTransaction(id)` returns a new handle on it. */
   readonly id: string;
   /** ISO 8601; undefined on a handle that was created from an id. */
@@ -54,7 +55,7 @@ export class Transaction {
    * Creates or replaces records by id, any number of them; within the transaction the last write to an id wins.
    * Splits them into requests as `collection.upsert` does. Repeating a request changes nothing.
    */
-  upsert(records: Records, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
+  upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
     return upsertInBatches(records, options, (body) =>
       this.#transport.request("upsertVectors", {
         params: this.#params,
@@ -66,7 +67,7 @@ export class Transaction {
   }
 
   /** Creates or replaces one record, with the endpoint for a single record. */
-  async add(record: RecordInput | RawRecord, call: CallOptions = {}): Promise<void> {
+  async add(record: RecordInput<Metadata> | RawRecord, call: CallOptions = {}): Promise<void> {
     const body = new TextEncoder().encode(encodeRecord(record, 0));
     await this.#transport.request("addVector", { params: this.#params, body, call });
   }

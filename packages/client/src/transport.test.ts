@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { answer, fail, hangUp, type Step, scriptedServer, silence } from "../test/scripted-server.ts";
-import { type ClientOptions, createClient, QuiverError, type RetryEvent } from "./client.ts";
+import { type ClientOptions, type Collection, createClient, QuiverError, type RetryEvent } from "./client.ts";
 
 const detail = { name: "c", vectors_count: 0 };
 
@@ -254,7 +254,7 @@ describe("retries", () => {
 });
 
 type Clients = {
-  collection: ReturnType<ReturnType<typeof createClient>["collection"]>;
+  collection: Collection;
   transaction: { delete(id: string): Promise<void> };
 };
 

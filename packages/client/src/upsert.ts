@@ -15,16 +15,19 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { invariant } from "@quiver/protocol/invariant";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { quiverError } from "./answer.ts";
+import type { AnyMetadata } from "./filter-types.ts";
 import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
 
 export const upsertDefaults = { batchRecords: 1_000, batchBytes: 8 * 1024 * 1024, concurrency: 1 } as const;
 
 /** One record, or any number of them from an array, a generator or an asynchronous source. */
-export type Records =
-  | RecordInput
+export type Records<Metadata = AnyMetadata> =
+  | RecordInput<Metadata>
   | RawRecord
-  | Iterable<RecordInput | RawRecord>
-  | AsyncIterable<RecordInput | RawRecord>;
+  | Iterable<RecordInput<Metadata> | RawRecord>
+  | AsyncIterable<RecordInput<Metadata> | RawRecord>;
+
+type AnyRecord = RecordInput<unknown> | RawRecord;
 
 export type BatchOptions = {
   /** Maximum number of records in one request. Default 1,000. */
@@ -58,7 +61,7 @@ const newline = 0x0a;
  * @throws QuiverError of the first request that failed, with `details.acknowledged`; any error that `records` throws
  */
 export async function upsertInBatches(
-  records: Records,
+  records: Records<unknown>,
   options: BatchOptions,
   send: (body: Uint8Array) => Promise<unknown>,
 ): Promise<UpsertResult> {
@@ -131,7 +134,7 @@ class AcknowledgedPrefix {
 }
 
 async function* batches(
-  records: Iterable<RecordInput | RawRecord> | AsyncIterable<RecordInput | RawRecord>,
+  records: Iterable<AnyRecord> | AsyncIterable<AnyRecord>,
   options: BatchOptions,
 ): AsyncGenerator<Batch> {
   const countMax = atLeastOne("batchRecords", options.batchRecords ?? upsertDefaults.batchRecords);
@@ -185,14 +188,12 @@ function join(parts: readonly Uint8Array[], bytes: number): Uint8Array {
   return body;
 }
 
-function asSource(
-  records: Records,
-): Iterable<RecordInput | RawRecord> | AsyncIterable<RecordInput | RawRecord> {
+function asSource(records: Records<unknown>): Iterable<AnyRecord> | AsyncIterable<AnyRecord> {
   if (typeof records === "object" && records !== null) {
     if (Symbol.iterator in records || Symbol.asyncIterator in records) {
-      return records as Iterable<RecordInput | RawRecord>;
+      return records as Iterable<AnyRecord>;
     }
-    return [records as RecordInput | RawRecord];
+    return [records as AnyRecord];
   }
   throw new QuiverError(
     "invalid_request",

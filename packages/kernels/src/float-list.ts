@@ -52,12 +52,17 @@ export class FloatListReader {
    * @param list at most `bytesMax` bytes
    */
   read(list: Uint8Array): Float32Array | undefined {
+    return this.view(list)?.slice();
+  }
+
+  /** The same numbers, as a view that is valid until the next call. */
+  view(list: Uint8Array): Float32Array | undefined {
     if (list.length + behindBytes > this.#text.length) throw new RangeError(`a list of ${list.length} bytes`);
     this.#text.set(list);
     this.#text[list.length] = CLOSE_BRACKET;
     const end = this.#textAt + list.length;
     const count = this.#parseFloats(this.#textAt, end, 0, powersMost, powersBytes, this.#countMax);
     if (count < 0) return undefined;
-    return new Float32Array(this.#memory.buffer, powersBytes, count).slice();
+    return new Float32Array(this.#memory.buffer, powersBytes, count);
   }
 }

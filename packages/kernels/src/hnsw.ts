@@ -44,7 +44,12 @@ export const scratch = {
   owner: 48,
   candidate: 52,
   active: 56,
+  allowed: 60,
+  seeds: 64,
 } as const;
+
+/** Nodes at which a search among allowed nodes begins, at most. */
+export const seedsMax = 256;
 
 /** The values for no node, and for the ordinal of a removed one. */
 export const none = 0xffff_ffff;
@@ -58,6 +63,11 @@ export type HnswKernels = {
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the scratch memory, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number) => number;
+  /**
+   * The same among the nodes whose bits are set in the scratch memory, beginning also at so many nodes that are listed there. Besides those
+   * the beam can have the node that the upper levels lead to.
+   */
+  readonly hnswSearchAllowed: (scratch: number, ef: number, seeds: number) => number;
   /** Adds links so that a search by a node's own code finds it with a beam of `ef`. */
   readonly hnswReconnect: (scratch: number, node: number, ef: number) => void;
   /** Replaces a node's links to removed nodes. */

@@ -77,10 +77,16 @@ export const scratch = {
   recordSums: 156,
   touched: 160,
   segment: 168,
+  hasSums: 172,
 } as const;
 
 /** Bytes of scratch memory's fields. */
-export const scratchBytes = 176;
+export const scratchBytes = 208;
+
+/** Bytes of the sums and of the candidates of a search of a segment with so many records; both a multiple of 64. */
+export const recordSumsBytes = (records: number): number =>
+  Math.ceil(Math.max(4 * records, 8 * Math.min(records, 16_384)) / 64) * 64;
+export const candidatesBytes = (records: number): number => Math.ceil((4 * (records + 1)) / 64) * 64;
 
 /** Bytes of a record that was found: its score, f64, its number, u32, and 4 unused. */
 export const foundBytes = 16;
@@ -92,7 +98,7 @@ export type PostingsKernels = {
   /**
    * Searches the segment given in the scratch memory, from the start if it is not entered yet, until all is done or more than
    * `windowRecords` records were found; returns 1 when all is done. Before the next call, the caller takes the found records and sets their
-   * count to 0.
+   * count to 0. With `hasSums`, `recordSums` and `touched` must have room for the segment.
    */
   readonly searchSegment: (scratch: number) => number;
   /**

@@ -17,7 +17,7 @@ import type { ErrorCode } from "./errors.ts";
 export type Repeat = "always" | "refused";
 
 export type Endpoint = {
-  readonly method: "GET" | "HEAD" | "POST" | "DELETE";
+  readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path with `{name}` for parameters. */
   readonly path: string;
   readonly repeat: Repeat;
@@ -50,6 +50,15 @@ export const endpoints = {
     done: "index_not_found",
   },
 
+  createMetadataIndex: { method: "PUT", path: `${collection}/metadata-indexes/{field}`, repeat: "always" },
+  getMetadataIndexes: { method: "GET", path: `${collection}/metadata-indexes`, repeat: "always" },
+  deleteMetadataIndex: {
+    method: "DELETE",
+    path: `${collection}/metadata-indexes/{field}`,
+    repeat: "always",
+    done: "index_not_found",
+  },
+
   searchDense: { method: "POST", path: `${collection}/search/dense`, repeat: "always" },
   searchBatchDense: { method: "POST", path: `${collection}/search/batch-dense`, repeat: "always" },
   searchSparse: { method: "POST", path: `${collection}/search/sparse`, repeat: "always" },
@@ -58,6 +67,8 @@ export const endpoints = {
   searchBatchText: { method: "POST", path: `${collection}/search/batch-tf-idf`, repeat: "always" },
   searchHybrid: { method: "POST", path: `${collection}/search/hybrid`, repeat: "always" },
   searchBatchHybrid: { method: "POST", path: `${collection}/search/batch-hybrid`, repeat: "always" },
+  recommend: { method: "POST", path: `${collection}/search/recommend`, repeat: "always" },
+  neighbors: { method: "GET", path: `${collection}/vectors/{vector_id}/neighbors`, repeat: "always" },
 
   createTransaction: { method: "POST", path: `${collection}/transactions`, repeat: "refused" },
   listTransactions: { method: "GET", path: `${collection}/transactions`, repeat: "always" },
@@ -73,6 +84,15 @@ export const endpoints = {
     repeat: "always",
     done: "vector_not_found",
   },
+
+  countVectors: { method: "POST", path: `${collection}/vectors/count`, repeat: "always" },
+  facetVectors: { method: "POST", path: `${collection}/vectors/facet`, repeat: "always" },
+  scrollVectors: { method: "POST", path: `${collection}/vectors/scroll`, repeat: "always" },
+  fetchVectors: { method: "POST", path: `${collection}/vectors/fetch`, repeat: "always" },
+  // The count of a repeated request is that of the second time.
+  deleteMatching: { method: "POST", path: `${collection}/vectors/delete`, repeat: "refused" },
+  updateMatching: { method: "POST", path: `${collection}/vectors/update`, repeat: "refused" },
+  patchVector: { method: "PATCH", path: `${collection}/vectors/{vector_id}`, repeat: "always" },
 
   vectorsByDocument: { method: "GET", path: `${collection}/vectors`, repeat: "always" },
   getVector: { method: "GET", path: `${collection}/vectors/{vector_id}`, repeat: "always" },

@@ -32,6 +32,10 @@ export const errorKinds = {
     "The request body is not MessagePack, or has a value that JSON does not have; details.byte_offset says where.",
   ),
   invalid_vector: kind(400, "A vector record breaks a rule of its collection; nothing was changed."),
+  invalid_filter: kind(
+    400,
+    "A filter is not of the documented form, or exceeds a limit; details.path says where. Nothing was changed.",
+  ),
   invalid_name: kind(400, "The collection name is empty, too long or has a character that is not allowed."),
   invalid_version_hash: kind(400, "The path does not name a version of this collection."),
   invalid_credentials: kind(400, "The user name or password given to create a session is wrong."),

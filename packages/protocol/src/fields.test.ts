@@ -113,6 +113,8 @@ test("[E7] every object in every body is closed, but for metadata", () => {
   expect(open).toEqual([
     "addVector.metadata",
     "upsertVectors.vectors[].metadata",
+    "updateMatching.metadata",
+    "patchVector.metadata",
     "streamingUpsert.vectors[].metadata",
   ]);
 });

@@ -31,6 +31,11 @@ export const limits = {
   documentBytesMax: 256 * 1024 * 1024,
   /** Matched terms and dimensions in the explanations of one request. */
   explainedMatchesMax: 100_000,
+  /** Examples in one search by example. */
+  examplesMax: 1_000,
+  /** Candidates that a diverse search chooses from, and bytes of their vectors. */
+  diversityCandidatesMax: 1_000,
+  diversityBytesMax: 64 * 1024 * 1024,
   queryTextBytesMax: 1024 * 1024,
   /** Clauses with an operator in one text query. */
   queryOperatorsMax: 1_024,
@@ -38,6 +43,31 @@ export const limits = {
   queryExpandingMax: 16,
   /** Terms that a prefix or fuzzy word expands to: the most frequent ones. */
   queryExpansionsMax: 1_024,
+
+  /** Conditions of one filter. */
+  filterLeavesMax: 1_024,
+  /** Levels of and, or and not in a filter, with the condition below them. */
+  filterLevelsMax: 16,
+  /** Values in one `in` or `nin` of a filter. */
+  filterValuesMax: 10_000,
+  /** Characters of the name of a field; a longer key fits into no metadata. */
+  filterFieldLengthMax: 65_536,
+  /** Bytes of the ids that a delete by filter deletes, and of the records, with their vectors, that an update by filter writes. */
+  changeBytesMax: 256 * 1024 * 1024,
+  /** Records in one fetch, and in one page of a scroll. */
+  fetchedMax: 10_000,
+  scrollDefault: 100,
+  /** Values in one facet. */
+  facetMax: 10_000,
+  facetDefault: 100,
+  /** Results of each group of a search. */
+  groupSizeMax: 1_000,
+  /** Hits that are ranked to find results of enough groups. */
+  groupDepthMax: 100_000,
+  /** Metadata indexes of one collection; each reads every record that is written. */
+  metadataIndexesMax: 64,
+  /** Characters of the name of a field with an index. */
+  metadataIndexFieldMax: 512,
 
   efMax: 1_000_000,
   /** Queries in one recall measurement. */
@@ -144,6 +174,8 @@ export const limits = {
   apiKeyNameBytesMax: 255,
   /** Names and prefixes in the collection list of one API key. */
   apiKeyCollectionsMax: 100,
+  /** Characters of the JSON text of a key's filter. */
+  apiKeyFilterLengthMax: 8_192,
   /** Failed authentication attempts of one address in a window; further attempts are rejected without a check of the key. */
   authFailuresMaxDefault: 60,
   authFailureWindowMs: 60_000,

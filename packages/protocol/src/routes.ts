@@ -8,13 +8,16 @@ import type { TSchema } from "typebox";
 import Type from "typebox";
 import { type Endpoint, endpoints } from "./endpoints.ts";
 import type { ErrorCode } from "./errors.ts";
+import { limits } from "./limits.ts";
 import * as audit from "./shapes/audit.ts";
 import * as check from "./shapes/check.ts";
 import * as collection from "./shapes/collection.ts";
 import { Empty } from "./shapes/common.ts";
+import { includable } from "./shapes/include.ts";
 import * as index from "./shapes/index-definition.ts";
 import type { Role } from "./shapes/key.ts";
 import * as key from "./shapes/key.ts";
+import * as matching from "./shapes/matching.ts";
 import * as search from "./shapes/search.ts";
 import * as session from "./shapes/session.ts";
 import * as snapshot from "./shapes/snapshot.ts";
@@ -32,6 +35,12 @@ export type Route = Pick<Endpoint, "method" | "path"> & {
    */
   readonly collections?: "body.name" | "answer";
   /**
+   * What it does for a key with a filter. `filtered`: its answer depends on no records but those that match, and it changes no others.
+   * `harmless`: it concerns no records. Absent: it is closed to such keys, since it tells of all records or changes what others use
+   * (docs/decisions/keys-with-filters.md).
+   */
+  readonly rows?: "filtered" | "harmless";
+  /**
    * Present if the audit log records the request: changes of keys, collections, indexes and snapshots. The path parameters are always
    * recorded, and these fields of the body (`a.b` is the field b of a). None may be a secret.
    */
@@ -45,7 +54,7 @@ export type Route = Pick<Endpoint, "method" | "path"> & {
   readonly bulk?: true;
   /** Query parameters, all strings on the wire: name -> description. A leading `!` marks a required one. */
   readonly query?: Readonly<Record<string, string>>;
-  readonly status: 200 | 201 | 204;
+  readonly status: 200 | 201 | 202 | 204;
   /** Absent if the route has no body. */
   readonly answer?: TSchema;
   /** Absent: application/json. */
@@ -92,6 +101,7 @@ const descriptions = {
   },
   listCollections: {
     role: "read",
+    rows: "harmless",
     collections: "answer",
     tag: "Collections",
     summary: "List collections",
@@ -101,6 +111,7 @@ const descriptions = {
   },
   loadedCollections: {
     role: "read",
+    rows: "harmless",
     collections: "answer",
     tag: "Collections",
     summary: "Get loaded collections",
@@ -110,6 +121,7 @@ const descriptions = {
   },
   getCollection: {
     role: "read",
+    rows: "filtered",
     tag: "Collections",
     summary: "Get collection",
     status: 200,
@@ -183,6 +195,7 @@ const descriptions = {
   },
   analyzeText: {
     role: "read",
+    rows: "harmless",
     tag: "Indexes",
     summary: "Show the terms that the TF-IDF/BM25 index produces from a text",
     body: index.AnalyzeText,
@@ -219,8 +232,35 @@ const descriptions = {
     status: 204,
     errors: [400, 404, 500],
   },
+  createMetadataIndex: {
+    role: "write",
+    audited: ["type"],
+    tag: "Indexes",
+    summary: "Declare the type of a field of the metadata, and index it in the background",
+    body: index.MetadataIndex,
+    status: 202,
+    answer: Empty,
+    errors: [400, 404, 409, 500],
+  },
+  getMetadataIndexes: {
+    role: "read",
+    tag: "Indexes",
+    summary: "Get the metadata indexes with their status",
+    status: 200,
+    answer: index.MetadataIndexes,
+    errors: [404, 500],
+  },
+  deleteMetadataIndex: {
+    role: "write",
+    audited: [],
+    tag: "Indexes",
+    summary: "Delete a metadata index; the metadata stays",
+    status: 204,
+    errors: [400, 404, 500],
+  },
   searchDense: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Dense search",
     body: search.DenseSearch,
@@ -231,6 +271,7 @@ const descriptions = {
   },
   searchBatchDense: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Batch dense search",
     body: search.BatchDenseSearch,
@@ -240,6 +281,7 @@ const descriptions = {
   },
   searchSparse: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Sparse search",
     body: search.SparseSearch,
@@ -249,6 +291,7 @@ const descriptions = {
   },
   searchBatchSparse: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Batch sparse search",
     body: search.BatchSparseSearch,
@@ -258,6 +301,7 @@ const descriptions = {
   },
   searchText: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "TF-IDF/BM25 search",
     body: search.TextSearch,
@@ -267,6 +311,7 @@ const descriptions = {
   },
   searchBatchText: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Batch TF-IDF/BM25 search",
     body: search.BatchTextSearch,
@@ -276,6 +321,7 @@ const descriptions = {
   },
   searchHybrid: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Hybrid search",
     body: search.HybridSearch,
@@ -286,6 +332,7 @@ const descriptions = {
   },
   searchBatchHybrid: {
     role: "read",
+    rows: "filtered",
     tag: "Search",
     summary: "Batch hybrid search",
     body: search.BatchHybridSearch,
@@ -293,8 +340,33 @@ const descriptions = {
     answer: search.BatchSearchResponse,
     ...searchErrors,
   },
+  recommend: {
+    role: "read",
+    rows: "filtered",
+    tag: "Search",
+    summary: "Search by examples: records or vectors that results should be like, or unlike",
+    body: search.Recommend,
+    status: 200,
+    answer: search.SearchResponse,
+    ...searchErrors,
+  },
+  neighbors: {
+    role: "read",
+    rows: "filtered",
+    tag: "Search",
+    summary: "Get the records that are nearest to a record by their dense vectors, without itself",
+    query: {
+      top_k: `Number of results, 1 to ${limits.topKMax.toLocaleString("en")}. Default ${limits.topKDefault}.`,
+      filter: 'Only records that satisfy this filter, as JSON: {"color": "red"}.',
+      include: `Added to each result: any of ${includable.join(", ")}, with commas between.`,
+    },
+    status: 200,
+    answer: search.SearchResponse,
+    ...searchErrors,
+  },
   createTransaction: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Create transaction",
     status: 200,
@@ -304,6 +376,7 @@ const descriptions = {
   },
   listTransactions: {
     role: "read",
+    rows: "filtered",
     tag: "Transactions",
     summary: "List open and recent transactions",
     status: 200,
@@ -313,6 +386,7 @@ const descriptions = {
   },
   getTransactionStatus: {
     role: "read",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Get transaction status",
     query: { format: "`flat` returns the flat form that older clients expect." },
@@ -323,6 +397,7 @@ const descriptions = {
   },
   commitTransaction: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Commit transaction",
     status: 204,
@@ -331,6 +406,7 @@ const descriptions = {
   },
   abortTransaction: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Abort transaction",
     status: 204,
@@ -339,6 +415,7 @@ const descriptions = {
   },
   addVector: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Add vector",
     body: vector.VectorInput,
@@ -349,6 +426,7 @@ const descriptions = {
   },
   upsertVectors: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Upsert vectors",
     body: vector.UpsertVectors,
@@ -360,14 +438,87 @@ const descriptions = {
   },
   deleteVectorInTransaction: {
     role: "write",
+    rows: "filtered",
     tag: "Transactions",
     summary: "Delete vector in transaction",
     status: 204,
     statusOf: missingIs400,
     errors: [400, 500],
   },
+  countVectors: {
+    role: "read",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Count the vectors that match a filter",
+    body: matching.CountMatching,
+    status: 200,
+    answer: matching.Count,
+    errors: [400, 404, 500],
+  },
+  facetVectors: {
+    role: "read",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Count the values of a field among the vectors that match a filter",
+    body: matching.FacetVectors,
+    status: 200,
+    answer: matching.Facets,
+    errors: [400, 404, 500],
+  },
+  scrollVectors: {
+    role: "read",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Read the vectors that match a filter page by page",
+    body: matching.ScrollVectors,
+    status: 200,
+    answer: matching.ScrollPage,
+    statusOf: { index_not_found: 400 },
+    errors: [400, 404, 500],
+  },
+  fetchVectors: {
+    role: "read",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Get vectors by their ids",
+    body: matching.FetchVectors,
+    status: 200,
+    answer: matching.FetchedVectors,
+    errors: [400, 404, 500],
+  },
+  deleteMatching: {
+    role: "write",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Delete the vectors that match a filter, as one version",
+    body: matching.DeleteMatching,
+    status: 200,
+    answer: matching.Deleted,
+    errors: [400, 404, 500],
+  },
+  updateMatching: {
+    role: "write",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Merge a patch into the metadata of the vectors that match a filter, as one version",
+    body: matching.UpdateMatching,
+    status: 200,
+    answer: matching.Updated,
+    errors: [400, 404, 500],
+  },
+  patchVector: {
+    role: "write",
+    rows: "filtered",
+    tag: "Vectors",
+    summary: "Merge a patch into the metadata of a vector",
+    body: matching.PatchMetadata,
+    status: 200,
+    answer: Empty,
+    errors: [400, 404, 500],
+  },
   vectorsByDocument: {
     role: "read",
+    rows: "filtered",
     tag: "Vectors",
     summary: "Query vectors by document id",
     query: { "!document_id": "Id of the document." },
@@ -378,6 +529,7 @@ const descriptions = {
   },
   getVector: {
     role: "read",
+    rows: "filtered",
     tag: "Vectors",
     summary: "Get vector by id",
     status: 200,
@@ -387,6 +539,7 @@ const descriptions = {
   },
   vectorExists: {
     role: "read",
+    rows: "filtered",
     tag: "Vectors",
     summary: "Check vector existence",
     status: 200,
@@ -394,6 +547,7 @@ const descriptions = {
   },
   deleteVector: {
     role: "write",
+    rows: "filtered",
     tag: "Vectors",
     summary: "Delete vector (the same as a streaming delete)",
     status: 200,
@@ -402,16 +556,19 @@ const descriptions = {
   },
   exportVectors: {
     role: "read",
+    rows: "filtered",
     tag: "Vectors",
     summary:
       "Export every vector of the current version, one record per line; header x-quiver-version names the version",
+    query: { filter: 'Exports only the records that satisfy this filter, as JSON: {"color": "red"}.' },
     status: 200,
     answer: Type.String({ description: "One JSON vector record per line." }),
     mediaType: "application/x-ndjson",
-    errors: [404, 500],
+    errors: [400, 404, 500],
   },
   streamingUpsert: {
     role: "write",
+    rows: "filtered",
     tag: "Streaming",
     summary: "Streaming upsert",
     body: vector.UpsertVectors,
@@ -422,6 +579,7 @@ const descriptions = {
   },
   streamingDelete: {
     role: "write",
+    rows: "filtered",
     tag: "Streaming",
     summary: "Streaming delete",
     status: 204,
@@ -429,6 +587,7 @@ const descriptions = {
   },
   streamingDeleteAlias: {
     role: "write",
+    rows: "filtered",
     tag: "Streaming",
     summary: "Streaming delete (alternative path)",
     status: 204,
@@ -552,6 +711,7 @@ const descriptions = {
   },
   createSession: {
     role: "anyone",
+    rows: "harmless",
     tag: "Authentication",
     summary: "Create session",
     body: session.CreateSession,
@@ -561,7 +721,7 @@ const descriptions = {
   },
   createKey: {
     role: "admin",
-    audited: ["name", "role", "collections", "expires_at"],
+    audited: ["name", "role", "collections", "filter", "expires_at"],
     tag: "Authentication",
     summary: "Create API key",
     body: key.CreateKey,

@@ -59,7 +59,8 @@ export class Accounting {
   /** Counts a response until the client has read it. Call it before the response is sent. */
   holds(request: FastifyRequest, { raw }: FastifyReply, key: string, bytes: number): void {
     if (!request.raw.complete) raw.once("finish", () => linger(request.raw));
-    if (bytes < countedAnswerBytes) return;
+    // The listener below would never be called for a client that is gone.
+    if (bytes < countedAnswerBytes || raw.destroyed || raw.closed) return;
     this.#answers.force(key, bytes);
     raw.once("close", () => this.#answers.giveBack(key, bytes));
   }
@@ -99,7 +100,7 @@ export class Accounting {
 }
 
 /** After an early response Node.js continues to read the request, so that the client can read the response; this limits for how long. */
-function linger(request: IncomingMessage): void {
+export function linger(request: IncomingMessage): void {
   if (request.complete) return;
   const timer = setTimeout(() => request.socket.destroy(), lingerMs);
   timer.unref();

@@ -21,7 +21,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
-import { FairShare } from "./fair-share.ts";
+import { type Counts, FairShare } from "./fair-share.ts";
 
 export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;
 export type WorkKind = (typeof workKinds)[number];
@@ -49,6 +49,9 @@ const writes: ReadonlySet<RouteName> = new Set<RouteName>([
   "streamingUpsert",
   "streamingDelete",
   "streamingDeleteAlias",
+  "deleteMatching",
+  "updateMatching",
+  "patchVector",
 ]);
 const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "createCollection",
@@ -59,6 +62,8 @@ const administration: ReadonlySet<RouteName> = new Set<RouteName>([
   "createSparseIndex",
   "createTextIndex",
   "deleteIndex",
+  "createMetadataIndex",
+  "deleteMetadataIndex",
   "checkCollection",
   "checkSnapshots",
   "checkAllSnapshots",
@@ -129,10 +134,14 @@ export class Queue {
   /** Called with the wait of a request, in milliseconds, when it starts or is rejected. */
   onWaited: (ms: number) => void = () => {};
 
-  /** @param waitMs after which a waiting request is rejected */
-  constructor(name: QueueName, waitMs: number, clock: () => number = () => performance.now()) {
+  /**
+   * @param waitMs after which a waiting request is rejected
+   * @param threads that share the places evenly: each has its own event loop
+   */
+  constructor(name: QueueName, waitMs: number, threads = 1, clock: () => number = () => performance.now()) {
     this.name = name;
-    this.#places = new FairShare(...placesOf[name]);
+    const [max, keyMax] = placesOf[name];
+    this.#places = new FairShare(Math.ceil(max / threads), Math.ceil(keyMax / threads));
     this.#waitMs = waitMs;
     this.#clock = clock;
   }
@@ -262,13 +271,19 @@ export class Admission {
    * @param waitMs after which a waiting request is rejected
    * @param keyRequestsMax requests of one key at a time
    * @param answers bytes of responses that clients have not read yet, by key
+   * @param threads that share the places and `requests`, the counts of requests in progress
    */
-  constructor(waitMs: number, keyRequestsMax: number, answers: FairShare) {
-    this.present = new FairShare(limits.requestsMax, keyRequestsMax);
+  constructor(
+    waitMs: number,
+    keyRequestsMax: number,
+    answers: FairShare,
+    { threads, requests }: { threads: number; requests?: Counts | undefined } = { threads: 1 },
+  ) {
+    this.present = new FairShare(limits.requestsMax, keyRequestsMax, requests);
     this.#answers = answers;
     const names: QueueName[] = [...workKinds, "large"];
     this.queues = Object.fromEntries(
-      names.map((name) => [name, new Queue(name, waitMs)]),
+      names.map((name) => [name, new Queue(name, waitMs, threads)]),
     ) as Admission["queues"];
   }
 
@@ -280,10 +295,9 @@ export class Admission {
         "has reached its limit of unread response bytes",
         this.#answers.heldBy(key),
       );
-    if (!this.present.hasRoom(key, 1))
-      throw this.#full("requests", "has reached its limit of requests in progress", this.present.heldBy(key));
     this.queues[kind].assertSoon(key);
-    this.present.force(key, 1);
+    if (!this.present.take(key))
+      throw this.#full("requests", "has reached its limit of requests in progress", this.present.heldBy(key));
     return new Work(this, kind, key, deadline);
   }
 

@@ -17,7 +17,7 @@
 // is more than the reading itself (docs/decisions/rest-path.md).
 
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import cors from "@fastify/cors";
 import { type Database, Task } from "@quiver/engine/database/contract";
@@ -34,11 +34,11 @@ import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { FairShare } from "./fair-share.ts";
+import { type Counts, FairShare } from "./fair-share.ts";
 import { docsPath, registerDocs } from "./operations/docs.ts";
-import { registerHealth } from "./operations/health.ts";
+import { registerHealth, registerLive } from "./operations/health.ts";
 import type { ServerLog } from "./operations/log.ts";
-import { Metrics } from "./operations/metrics.ts";
+import { Metrics, type MetricsOfThread } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
@@ -49,9 +49,14 @@ import { parseMsgpack } from "./request/msgpack.ts";
 import { parseQuery } from "./request/query.ts";
 import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { Waits } from "./request/waits.ts";
+import { type ThreadDatabases, threadRoutes } from "./routes/handlers.ts";
 import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
-import { createHttpServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
+import { addressOf, type OwnerSocket } from "./threads/forwarding.ts";
+import type { SharedLimit } from "./threads/shared-counts.ts";
+import { createHttpServer, createOwnerServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
 import { KnownPaths } from "./unknown-route.ts";
+
+type RequestListener = (request: IncomingMessage, response: ServerResponse) => void;
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -70,11 +75,39 @@ declare module "fastify" {
   interface FastifyContextConfig extends EndpointConfig {}
 }
 
+/** The application of the thread that owns the database: every endpoint. */
+export type OwnerParts = {
+  readonly database: Database;
+  readonly audit: AuditLog;
+  /** Where serving threads forward to; absent: this thread takes the connections. */
+  readonly socket?: OwnerSocket | undefined;
+  /** What the serving threads have counted. */
+  threadMetrics(): Promise<MetricsOfThread[]>;
+};
+
+/** The application of a serving thread: the endpoints of `threadRoutes`. */
+export type ThreadParts = {
+  readonly database: ThreadDatabases;
+  /** Answers what is not for this thread. */
+  readonly forward: RequestListener;
+  /** Whether a request is for this thread. */
+  readonly isOwn: (request: IncomingMessage) => boolean;
+};
+
+/** What the threads of a server count together. */
+export type SharedLimits = {
+  /** How many take connections. */
+  readonly threads: number;
+  countsOf(limit: SharedLimit): Counts;
+};
+
 export type ApplicationParts = {
   readonly config: CompleteServerConfig;
-  readonly database: Database;
+  readonly owner?: OwnerParts;
+  readonly thread?: ThreadParts;
+  /** Absent where one thread does it all. */
+  readonly shared?: SharedLimits | undefined;
   readonly gate: Gate;
-  readonly audit: AuditLog;
   readonly log: ServerLog;
   readonly connections: Connections;
   /** True from the start of a stop. */
@@ -83,13 +116,19 @@ export type ApplicationParts = {
   readonly version: string;
 };
 
-export async function createApplication(parts: ApplicationParts): Promise<FastifyInstance> {
-  const { config, database, gate, connections, isStopping } = parts;
-  const budget = new FairShare(config.bodiesInMemoryBytesMax);
-  const answers = new FairShare(config.answersInMemoryBytesMax);
-  const admission = new Admission(config.queueWaitMs, config.keyRequestsMax, answers);
+export type Application = { readonly app: FastifyInstance; readonly metrics: Metrics };
+
+export async function createApplication(parts: ApplicationParts): Promise<Application> {
+  const { config, owner, thread, shared, gate, connections, isStopping } = parts;
+  const counts = (limit: SharedLimit) => shared?.countsOf(limit);
+  const budget = new FairShare(config.bodiesInMemoryBytesMax, undefined, counts("bodies"));
+  const answers = new FairShare(config.answersInMemoryBytesMax, undefined, counts("answers"));
+  const admission = new Admission(config.queueWaitMs, config.keyRequestsMax, answers, {
+    threads: thread === undefined ? 1 : (shared?.threads ?? 1),
+    requests: counts("requests"),
+  });
   const metrics = new Metrics(
-    database,
+    owner?.database,
     () => budget.taken,
     () => answers.taken,
     admission,
@@ -112,7 +151,19 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     },
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    serverFactory: (listener) => createHttpServer(config, connections, listener as never, parts.log.logger),
+    serverFactory: (listener) => {
+      const own = listener as unknown as RequestListener;
+      if (owner?.socket) return createOwnerServer(config, connections, own, owner.socket);
+      const server = createHttpServer(
+        config,
+        connections,
+        thread ? divided(own, thread) : own,
+        parts.log.logger,
+      );
+      const count = counts("connections");
+      if (thread && count) connections.limit(server, count, config.connectionsMax);
+      return server;
+    },
     clientErrorHandler: (error, socket) => {
       const requestId = randomUUID();
       refuseUnreadable(error, socket as never, connections, requestId, (status) =>
@@ -122,12 +173,10 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     frameworkErrors: (error, request, reply) => {
       const { request: asRequest, reply: asReply } = plain(request, reply);
       account.begin(asRequest, asReply);
-      try {
-        enter(asRequest);
-        sendError(error, asRequest, asReply);
-      } catch (refusal) {
-        sendError(refusal, asRequest, asReply);
-      }
+      void (async () => enter(asRequest))().then(
+        () => sendError(error, asRequest, asReply),
+        (refusal: unknown) => sendError(refusal, asRequest, asReply),
+      );
     },
   });
 
@@ -153,7 +202,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   if (config.corsOrigins.length > 0) {
     await app.register(cors, {
       origin: config.corsOrigins.includes("*") ? "*" : [...config.corsOrigins],
-      methods: ["GET", "HEAD", "POST", "DELETE"],
+      methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
       exposedHeaders: [
         "x-request-id",
         "x-quiver-version",
@@ -169,7 +218,17 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
   }
   app.addHook("onRequest", (request, _reply, done) => {
     const need = needFor(request);
-    const access = need.role === "anyone" ? undefined : enter(request);
+    const entering = need.role === "anyone" ? undefined : enter(request);
+    if (entering instanceof Promise)
+      entering.then((access) => admit(request, need, access, done)).catch(done);
+    else admit(request, need, entering, done);
+  });
+  const admit = (
+    request: FastifyRequest,
+    need: Need,
+    access: Access | undefined,
+    done: (error?: Error) => void,
+  ): void => {
     request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
@@ -177,7 +236,10 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
     const { route, name } = request.endpoint;
-    if (route === undefined || name === undefined) return done();
+    if (route === undefined || name === undefined) {
+      done();
+      return;
+    }
     const kind = kindOf(name);
     const key = payerOf(request);
     const times = {
@@ -193,11 +255,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     };
     request.waits = new Waits(request.raw, times, payer, access);
     request.work = admission.arrive({ kind, key, deadline: request.waits.deadline });
-    if (body === undefined || bodyless.has(request.method)) return done();
-    if (route.upload) request.body = acceptUpload(request.raw, body);
-    else return void takeBody(request, body).then(() => done(), done);
-    done();
-  });
+    if (body === undefined || bodyless.has(request.method)) done();
+    else if (route.upload) {
+      request.body = acceptUpload(request.raw, body);
+      done();
+    } else void takeBody(request, body).then(() => done(), done);
+  };
   app.addHook("preValidation", (request, _reply, done) => {
     const { route, name } = request.endpoint;
     if (route === undefined || name === undefined) return done();
@@ -246,26 +309,31 @@ export async function createApplication(parts: ApplicationParts): Promise<Fastif
     throw paths.errorFor(request.method, request.raw.url ?? "/");
   });
 
-  await registerOpenapi(app, parts.version);
-  registerRoutes(app, {
-    database,
-    gate,
-    audit: parts.audit,
-    watch: account.watch,
-    onAuditError: account.fault,
-  });
-  registerHealth(app, database);
-  metrics.register(app);
-  serveOpenapi(app);
-  await registerDocs(app);
+  const endpoints = { gate, watch: account.watch, onAuditError: account.fault };
+  if (owner !== undefined) {
+    const { database, audit } = owner;
+    await registerOpenapi(app, parts.version);
+    registerRoutes(app, { ...endpoints, database, audit });
+    registerHealth(app, database);
+    metrics.register(app, () => owner.threadMetrics());
+    serveOpenapi(app);
+    await registerDocs(app);
+  } else if (thread !== undefined) {
+    registerRoutes(app, { ...endpoints, database: thread.database, audit: undefined }, threadRoutes);
+    registerLive(app);
+  }
   await app.ready();
-  return app;
+  return { app, metrics };
+
+  /** What is for this thread is answered here; a thread that stops refuses everything itself. */
+  function divided(own: RequestListener, { isOwn, forward }: ThreadParts): RequestListener {
+    return (request, response) => (isOwn(request) || isStopping() ? own : forward)(request, response);
+  }
 
   /** @throws invalid_request, unauthorized, rate_limited */
-  function enter(request: FastifyRequest): Access {
+  function enter(request: FastifyRequest): Access | Promise<Access> {
     refuseTwoKeys(request.raw.rawHeaders);
-    // A connection that is closed already has no address, whatever the type says.
-    return gate.enter(request.headers, request.ip ?? "unknown");
+    return gate.enter(request.headers, addressOf(request.raw));
   }
 
   /** Reads and parses the body of a request. */
@@ -377,7 +445,7 @@ function requestIdOf(request: { headers: IncomingMessage["headers"] }): string {
 function needFor({ endpoint: { need, url } }: FastifyRequest): Need {
   if (need !== undefined) return need;
   const isDocs = url === docsPath || url?.startsWith(`${docsPath}/`);
-  return isDocs ? { role: "anyone", collections: "nowhere" } : strictestNeed;
+  return isDocs ? { role: "anyone", collections: "nowhere", takesFilter: true } : strictestNeed;
 }
 
 /** Fastify's type for the arguments of `frameworkErrors` lacks the defaults of its own generics. */

@@ -76,6 +76,12 @@ export type ServerConfig = {
    */
   closeTimeoutMs?: number;
 
+  /**
+   * Threads that take connections and search, besides the one that owns the database; 0: that one does it all. On Linux only, and not with
+   * `clock`. Default 0; the command line: one for each core, at most 8, where there are two or more.
+   */
+  servingThreads?: number;
+
   /** Minimum severity of log lines. Default `info`. Ignored where `logger` is given. */
   logLevel?: LogLevel;
   /** Receives the log instead of standard output. */
@@ -83,7 +89,7 @@ export type ServerConfig = {
 
   /**
    * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded, and requests that would still exceed it get 507, as
-   * do requests that would take the process more than 512 MiB beyond it. Default: no limit.
+   * do requests that would take the process more than 512 MiB (and 128 MiB for each serving thread) beyond it. Default: no limit.
    */
   memoryBudgetBytes?: number;
   /** An open transaction that gets no operation for this long is aborted. Default 1 hour. */
@@ -129,6 +135,7 @@ export const configDefaults = {
   keepAliveTimeoutMs: 72_000,
   connectionsMax: 10_000,
   closeTimeoutMs: 30_000,
+  servingThreads: 0,
   logLevel: "info",
 } as const satisfies Partial<ServerConfig>;
 
@@ -172,6 +179,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   keepAliveTimeoutMs: [1, timerMsMax],
   connectionsMax: [1, 1_000_000],
   closeTimeoutMs: [0, timerMsMax],
+  servingThreads: [0, 64],
   memoryBudgetBytes: [1, Number.MAX_SAFE_INTEGER],
   transactionIdleMs: [1, Number.MAX_SAFE_INTEGER],
   versionsKept: [1, 1_000_000],
@@ -198,6 +206,7 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
   if (config.logLevel !== undefined && !logLevels.includes(config.logLevel)) {
     throw new ConfigError("logLevel", `logLevel is ${config.logLevel}; give one of ${logLevels.join(", ")}.`);
   }
+  checkThreads(config);
   checkKey(config.adminKey);
   for (const [given, missing] of [
     ["tlsCert", "tlsKey"],
@@ -227,6 +236,14 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     ...(complete.tlsKey === undefined ? {} : { tlsKey: resolve(complete.tlsKey) }),
     headersTimeoutMs: Math.min(complete.headersTimeoutMs, complete.requestTimeoutMs),
   };
+}
+
+function checkThreads({ servingThreads = 0, clock }: ServerConfig): void {
+  if (servingThreads === 0 || clock === undefined) return;
+  throw new ConfigError(
+    "servingThreads",
+    `servingThreads is ${servingThreads}, and other threads cannot use the clock of this program; give 0, or no clock.`,
+  );
 }
 
 /** The message never repeats the key. */

@@ -7,12 +7,25 @@ import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { arrived } from "@quiver/engine/database/contract";
+import type { Counts } from "./fair-share.ts";
 
 export class Connections {
   /** The unfinished responses of each connection, oldest first; each has its request. */
   readonly #exchanges = new Map<Socket, ServerResponse[]>();
   /** Connections that have not finished their TLS handshake, by the remote address and port. */
   readonly #handshakes = new Map<string, Socket>();
+
+  /**
+   * @param count of the connections of all threads
+   * @param max further ones are refused, as `Server.maxConnections` does for one thread
+   */
+  limit(server: Server, count: Counts, max: number): void {
+    server.prependListener("connection", (socket: Socket) => {
+      count.add(everyone, 1);
+      socket.once("close", () => count.add(everyone, -1));
+      if (count.taken > max) socket.destroy();
+    });
+  }
 
   watch(server: Server): void {
     server.on("connection", (socket: Socket) => {
@@ -81,5 +94,8 @@ export class Connections {
     }
   }
 }
+
+/** Connections are not counted by key. */
+const everyone = "everyone";
 
 const otherEnd = (socket: Socket) => `${socket.remoteAddress} ${socket.remotePort}`;

@@ -32,12 +32,12 @@ import {
 import { Connections } from "./connections.ts";
 import { givenLog, openLog, type ServerLog } from "./operations/log.ts";
 import type { RunningServer } from "./running-server.ts";
+import { drainConnections } from "./stopping.ts";
+import { newOwnerSocket, type OwnerSocket } from "./threads/forwarding.ts";
+import { ServingPool } from "./threads/pool.ts";
 
 /** Maximum number of connections that wait to be accepted; the operating system has its own limit, too. */
 const backlog = 4096;
-
-/** Interval between two sweeps of the connections during a stop, in milliseconds. */
-const sweepMs = 100;
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
@@ -56,8 +56,10 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   if (!existsSync(config.dataDir)) await assertFree(config);
   const log = config.logger === undefined ? openLog(config.logLevel) : givenLog(config.logger);
   const { logger } = log;
+  const socket = config.servingThreads > 0 ? newOwnerSocket() : undefined;
   const database = await openDatabase({
     dataDir: config.dataDir,
+    readerThreads: config.servingThreads,
     lockWaitMs: config.lockWaitMs,
     memoryBudgetBytes: config.memoryBudgetBytes,
     transactionIdleMs: config.transactionIdleMs,
@@ -66,23 +68,26 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     clock: config.clock,
   });
   let app: FastifyInstance | undefined;
+  let pool: ServingPool | undefined;
   let audit: AuditLog | undefined;
   try {
     audit = await AuditLog.open(config.dataDir, config.clock);
     const connections = new Connections();
     const stopping = { now: false };
     const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
-    app = await createApplication({
+    if (socket !== undefined) pool = new ServingPool({ config, database, gate, log, socket });
+    const created = await createApplication({
       config,
-      database,
+      owner: { database, audit, socket, threadMetrics: async () => (await pool?.metrics()) ?? [] },
+      shared: pool?.shared,
       gate,
-      audit,
       log,
       connections,
       isStopping: () => stopping.now,
       version,
     });
-    const { port, url } = await listen(app, config);
+    app = created.app;
+    const { port, url } = await listen(app, pool, config, socket);
     if (config.tlsCert === undefined && !isLoopback(config.host)) {
       logger.warn(
         { url },
@@ -90,9 +95,10 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       );
     }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
-    const stop = stopper(app, gate, audit, database, connections, stopping, config, log);
+    const stop = stopper(app, pool, gate, audit, database, connections, stopping, config, log);
     return { url, port, database, adminKeyFile, close: stop };
   } catch (error) {
+    await pool?.stop();
     await app?.close();
     await audit?.close();
     await database.close();
@@ -147,21 +153,33 @@ function hostOf(config: CompleteServerConfig): string {
 
 async function listen(
   app: FastifyInstance,
+  pool: ServingPool | undefined,
   config: CompleteServerConfig,
+  socket: OwnerSocket | undefined,
 ): Promise<{ port: number; url: string }> {
   const host = hostOf(config);
+  let listening: AddressInfo;
   try {
-    await app.listen({ host, port: config.port, backlog });
+    if (pool === undefined || socket === undefined) {
+      await app.listen({ host, port: config.port, backlog });
+      listening = app.server.address() as AddressInfo;
+    } else {
+      await app.listen({ path: socket.path });
+      // Threads share the port, so another server that shares it, too, would not be noticed by them.
+      await assertFree(config);
+      listening = await pool.listen(host, config.port, backlog);
+    }
   } catch (error) {
     throw listenError(error, host, config.port);
   }
-  const { address, port, family } = app.server.address() as AddressInfo;
+  const { address, port, family } = listening;
   const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   const scheme = config.tlsCert === undefined ? "http" : "https";
   return { port, url: `${scheme}://${family === "IPv6" ? `[${reachable}]` : reachable}:${port}` };
 }
 
 function listenError(error: unknown, host: string, port: number): unknown {
+  if (error instanceof ConfigError) return error;
   switch ((error as { code?: string }).code) {
     case "EADDRINUSE":
       return new ConfigError(
@@ -184,6 +202,7 @@ function listenError(error: unknown, host: string, port: number): unknown {
 
 function stopper(
   app: FastifyInstance,
+  pool: ServingPool | undefined,
   gate: Gate,
   audit: AuditLog,
   database: Database,
@@ -200,21 +219,12 @@ function stopper(
   };
 
   async function stop(): Promise<void> {
-    stopping.now = true;
     logger.info({ connections: connections.count }, "stopping");
-    connections.endSilent();
-    const graceEndMs = performance.now() + config.closeTimeoutMs;
-    // Node.js closes idle connections only once. Connections that were being answered at that moment, or had just been accepted, become
-    // idle later.
-    const sweeper = setInterval(() => {
-      connections.endSilent();
-      app.server.closeIdleConnections();
-      if (performance.now() >= graceEndMs) connections.endAllButWorking();
-    }, sweepMs);
     try {
-      await app.close();
+      await pool?.stop();
+      stopping.now = true;
+      await drainConnections(app, connections, config.closeTimeoutMs);
     } finally {
-      clearInterval(sweeper);
       try {
         await gate.close();
         await audit.close();

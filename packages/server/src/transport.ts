@@ -8,6 +8,7 @@ import { type CertificateFiles, followCertificate, readCertificate } from "./cer
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
+import { isFromThread, type OwnerSocket } from "./threads/forwarding.ts";
 
 /** The default of Node.js, set explicitly because `maxParamLength` must not be smaller. */
 export const headersBytesMax = 16 * 1024;
@@ -55,6 +56,32 @@ export function createHttpServer(
     connections.watchSecure(secure);
     return secure;
   }
+}
+
+/** Room for the headers that a serving thread adds. */
+const addedHeaderBytes = 1024;
+
+/** The server that serving threads forward to (threads/forwarding.ts). They have timed and limited what arrives. */
+export function createOwnerServer(
+  config: CompleteServerConfig,
+  connections: Connections,
+  listener: RequestListener,
+  socket: OwnerSocket,
+): Server {
+  const options = {
+    requestTimeout: config.requestTimeoutMs,
+    headersTimeout: config.headersTimeoutMs,
+    // The threads decide when a connection is closed.
+    keepAliveTimeout: 0,
+    maxHeaderSize: headersBytesMax + addedHeaderBytes,
+    requireHostHeader: false,
+  };
+  const server = createServer(options, (request, response) => {
+    if (isFromThread(request, socket)) listener(request, response);
+    else request.socket.destroy();
+  });
+  connections.watch(server);
+  return server;
 }
 
 /**

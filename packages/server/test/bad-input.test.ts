@@ -76,6 +76,13 @@ function* casesOf({ steps, schema, required }: Field): Generator<Case> {
     yield bad("with a bad value", { index: 1, value: "1" });
     return;
   }
+  if (schema.type === undefined) {
+    // A filter, whose schema accepts everything: the engine refuses what is no object.
+    for (const type of ["string", "number", "boolean", "array"] as const)
+      yield bad(`a ${type}`, samples[type]);
+    yield bad("with a null", { color: null });
+    return;
+  }
   const types = [schema.type].flat().filter((type) => type !== undefined && type !== "null") as string[];
   const accepted = new Set(types.map((type) => (type === "integer" ? "number" : type)));
   for (const [type, value] of Object.entries(samples)) {
@@ -103,18 +110,20 @@ function withValue(body: unknown, steps: readonly Step[], value: unknown): unkno
   for (const [i, step] of steps.slice(0, -1).entries()) {
     at[step] ??= {};
     if (Array.isArray(at[step]) && typeof steps[i + 1] === "string") at[step] = {};
+    if (!Array.isArray(at[step]) && typeof steps[i + 1] === "number") at[step] = [];
     at = at[step] as Record<Step, unknown>;
   }
   at[steps.at(-1) as Step] = value;
   return copy;
 }
 
-/** The objects of a body, without metadata: their paths and fields. */
+/** The objects of a body, without metadata and filters: their paths and fields. */
 function* objectsOf(
   value: unknown,
   steps: readonly Step[] = [],
 ): Generator<{ steps: readonly Step[]; names: string[] }> {
-  if (typeof value !== "object" || value === null || steps.at(-1) === "metadata") return;
+  if (typeof value !== "object" || value === null || ["metadata", "filter"].includes(String(steps.at(-1))))
+    return;
   if (!Array.isArray(value)) yield { steps, names: Object.keys(value) };
   for (const [name, inner] of Object.entries(value))
     yield* objectsOf(inner, [...steps, Array.isArray(value) ? Number(name) : name]);
@@ -122,7 +131,11 @@ function* objectsOf(
 
 const vector = record("bad-input");
 const terms = [{ index: 1, value: 1 }];
-const options = { top_k: 3, return_raw_text: true, explain: true };
+const filter = { color: "red" };
+const options = {
+  ...{ top_k: 3, return_raw_text: true, explain: true, filter },
+  ...{ include: ["metadata"], score_threshold: -9, offset: 1, group_by: "color", group_size: 2 },
+};
 const dense = { ef_search: 10, exact: true };
 const legs = { query_vector: [1, 2, 3, 4], query_terms: terms, query_text: "fox" };
 const scalarIndexBody = {
@@ -167,15 +180,32 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
     body: { ...textIndexBody, language: "german", stop_words: ["und"], positions: true },
   },
   { route: "analyzeText", body: { text: "the fox" } },
-  { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense } },
-  { route: "searchBatchDense", body: { queries: [{ vector: [1, 2, 3, 4] }], ...options, ...dense } },
+  { route: "searchDense", body: { query_vector: [1, 2, 3, 4], ...options, ...dense, diversity: 0.5 } },
+  {
+    route: "searchBatchDense",
+    body: { queries: [{ vector: [1, 2, 3, 4], filter }], ...options, ...dense, diversity: 0.5 },
+  },
+  {
+    route: "recommend",
+    body: {
+      positive: [[1, 2, 3, 4]],
+      negative: [[1, 1, 1, 1]],
+      strategy: "average_vector",
+      ...options,
+      ...dense,
+      diversity: 0.5,
+    },
+  },
   { route: "searchSparse", body: { query_terms: terms, early_terminate_threshold: 0.1, ...options } },
   {
     route: "searchBatchSparse",
-    body: { query_terms_list: [terms], early_terminate_threshold: 0.1, ...options },
+    body: { query_terms_list: [{ query_terms: terms, filter }], early_terminate_threshold: 0.1, ...options },
   },
   { route: "searchText", body: { query: "fox", query_text: "fox", syntax: "operators", ...options } },
-  { route: "searchBatchText", body: { queries: ["fox"], syntax: "operators", ...options } },
+  {
+    route: "searchBatchText",
+    body: { queries: [{ query: "fox", filter }], syntax: "operators", ...options },
+  },
   {
     route: "searchHybrid",
     body: {
@@ -190,7 +220,7 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
   {
     route: "searchBatchHybrid",
     body: {
-      queries: [legs],
+      queries: [{ ...legs, filter }],
       sparse_early_terminate_threshold: 0.1,
       fusion_constant_k: 60,
       syntax: "plain",
@@ -198,6 +228,16 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
       ...dense,
     },
   },
+  { route: "countVectors", body: { filter } },
+  { route: "facetVectors", body: { field: "color", filter, limit: 3 } },
+  {
+    route: "scrollVectors",
+    body: { filter, limit: 3, order_by: { field: "color", direction: "asc" }, include: ["text"] },
+  },
+  { route: "fetchVectors", body: { ids: ["a"], include: ["text"] } },
+  { route: "deleteMatching", body: { filter } },
+  { route: "updateMatching", body: { filter, metadata: { a: 1 } } },
+  { route: "createMetadataIndex", body: { type: "keyword" } },
   { route: "addVector", body: vector },
   { route: "upsertVectors", body: { vectors: [vector] } },
   { route: "streamingUpsert", body: { vectors: [vector] } },
@@ -229,12 +269,13 @@ beforeAll(async () => {
   await server.makeCollection("c");
   await server.makeCollection("bare", { indexes: false });
   await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("kept")] });
+  await server.call("createMetadataIndex", { collection_id: "c", field: "color" }, { type: "keyword" });
   transaction_id = (await server.call("createTransaction", { collection_id: "c" })).json.transaction_id;
 });
 afterAll(() => server.end());
 
 const send = (route: RouteName, body: unknown, collection = "c") =>
-  server.call(route, { collection_id: collection, transaction_id }, body);
+  server.call(route, { collection_id: collection, transaction_id, field: "color" }, body);
 const everything = async () => {
   const state = await Promise.all(collections.map((name) => server.fingerprint(name)));
   // A session that was not created leaves no trace either.
@@ -261,8 +302,10 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
         const label = `${route}: ${pathText(steps)} ${what} -> ${answer.status} ${answer.text.slice(0, 300)}`;
         expect(answer.status, label).toBe(400);
         const { code, details, message } = answer.json.error;
-        expect(["invalid_request", "invalid_vector", "invalid_name"], label).toContain(code);
-        expect(details.path, label).toBe(pathText(steps));
+        expect(["invalid_request", "invalid_vector", "invalid_name", "invalid_filter"], label).toContain(
+          code,
+        );
+        expect(details.path, label).toBe(pathText(steps) + (what === "with a null" ? ".color" : ""));
         expect(message, label).toContain(pathText(steps));
       }
     }

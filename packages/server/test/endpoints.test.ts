@@ -931,6 +931,14 @@ test.each(needsCollection)(
 
 /** A valid body for each endpoint that takes one. */
 const bodies: Partial<Record<RouteName, unknown>> = {
+  createMetadataIndex: { type: "keyword" },
+  countVectors: {},
+  facetVectors: { field: "color" },
+  scrollVectors: {},
+  fetchVectors: { ids: ["a"] },
+  deleteMatching: { filter: { color: "red" } },
+  updateMatching: { filter: { color: "red" }, metadata: {} },
+  patchVector: { metadata: {} },
   createDenseIndex: denseIndexBody,
   createSparseIndex: sparseIndexBody,
   createTextIndex: textIndexBody,
@@ -938,6 +946,7 @@ const bodies: Partial<Record<RouteName, unknown>> = {
   createSnapshot: {},
   searchDense: { query_vector: [1, 2, 3, 4] },
   searchBatchDense: { queries: [{ vector: [1, 2, 3, 4] }] },
+  recommend: { positive: [[1, 2, 3, 4]] },
   searchSparse: { query_terms: [{ index: 1, value: 1 }] },
   searchBatchSparse: { query_terms_list: [[{ index: 1, value: 1 }]] },
   searchText: { query: "x" },

@@ -316,7 +316,7 @@ describe("paths", () => {
       ["PUT", "/vectordb/collections", "GET, HEAD, POST"],
       ["PATCH", "/vectordb/collections/c", "DELETE, GET, HEAD"],
       ["GET", upsertPath, "POST"],
-      ["POST", "/vectordb/collections/c/vectors/a", "DELETE, GET, HEAD"],
+      ["POST", "/vectordb/collections/c/vectors/a", "DELETE, GET, HEAD, PATCH"],
       ["POST", "/vectordb/collections/loaded", "DELETE, GET, HEAD"],
       ["OPTIONS", "/vectordb/collections", "GET, HEAD, POST"],
       ["POST", "/health/live", "GET, HEAD"],

@@ -53,6 +53,7 @@ describe("making a key", () => {
       collections: null,
       created_at: seconds(now),
       expires_at: null,
+      filter: null,
       weight: 1,
       last_used_at: null,
     });

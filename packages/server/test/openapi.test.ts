@@ -55,7 +55,13 @@ describe("openapi", () => {
     if (route.body) {
       expect(operation.requestBody.required).toBe(true);
       const { content } = operation.requestBody;
-      expect(content["application/json"].schema).toEqual(plain(route.body));
+      // Examples stand beside the schema.
+      const { examples, ...shape } = plain(route.body);
+      expect(content["application/json"].schema).toEqual(shape);
+      if (examples)
+        expect(Object.values(content["application/json"].examples)).toEqual(
+          examples.map((value: unknown) => ({ value })),
+        );
       const bulk = ["application/x-ndjson", "application/msgpack"];
       expect(Object.keys(content)).toEqual(["application/json", ...(route.bulk ? bulk : [])]);
       if (route.bulk) for (const type of bulk) expect(content[type].schema.properties.metadata).toBeDefined();

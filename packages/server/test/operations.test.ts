@@ -340,7 +340,8 @@ describe("stopping", () => {
         resolve(error.code),
       );
     });
-    expect(refused).toBe("ECONNREFUSED");
+    // Where several threads listened, one of them may have had the connection in its queue.
+    expect(["ECONNREFUSED", "ECONNRESET"]).toContain(refused);
     busy.write(text.slice(5));
     expect((await readAnswer(busy))?.status).toBe(200);
     await closed;

@@ -123,7 +123,7 @@ describe("admission", () => {
 
   test("[O1] no request waits longer than the queue's maximum without a rejection, which has Retry-After", async () => {
     let nowMs = 0;
-    const queue = new Queue("recall", 2_000, () => nowMs);
+    const queue = new Queue("recall", 2_000, 1, () => nowMs);
     const admission = admissionOf();
     const workOf = () => admission.arrive(arrivalOf("a", undefined, "recall"));
     await queue.enter(workOf());
@@ -144,7 +144,7 @@ describe("admission", () => {
 
   test("[O1] a request that would wait too long at the recent rate is rejected on arrival", async () => {
     let nowMs = 0;
-    const queue = new Queue("recall", 2_000, () => nowMs);
+    const queue = new Queue("recall", 2_000, 1, () => nowMs);
     const admission = admissionOf();
     const entered: Promise<void>[] = [];
     for (let i = 0; i < 40; i++) entered.push(queue.enter(admission.arrive(arrivalOf("a"))));

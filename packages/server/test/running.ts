@@ -64,7 +64,17 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
   const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
   // All tests of a file use one address; the tests of the limit set it.
   const authFailuresMax = 1_000_000;
-  const server = await startServer({ port: 0, dataDir, adminKey, authFailuresMax, logger, ...config });
+  const servingThreads =
+    config.clock === undefined ? Number(process.env.QUIVER_TEST_SERVING_THREADS ?? 0) : 0;
+  const server = await startServer({
+    port: 0,
+    dataDir,
+    adminKey,
+    authFailuresMax,
+    servingThreads,
+    logger,
+    ...config,
+  });
 
   const ask = async (path: string, { method, body, raw, headers = {}, key = adminKey }: Ask = {}) => {
     const sent = new Headers({ "content-type": "application/json" });

@@ -32,6 +32,7 @@ describe("[H27] vectors as bytes of 32-bit floats", () => {
     const values = [0.3, -0.5, 2, 0.25];
     for (const [route, body] of [
       ["searchDense", (vector: unknown) => ({ query_vector: vector })],
+      ["recommend", (vector: unknown) => ({ positive: [vector], negative: ["r3", vector] })],
       ["searchBatchDense", (vector: unknown) => ({ queries: [{ vector: [1, 0, 0, 0] }, { vector }] })],
       ["searchHybrid", (vector: unknown) => ({ query_vector: vector, query_text: "fox 3" })],
       [

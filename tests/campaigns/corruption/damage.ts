@@ -22,12 +22,14 @@ export type Damage = {
 const sectorBytes = 512;
 const pageBytes = 4096;
 
-/** Files with data: stores and their commit markers, checkpoints of indexes, and snapshots with their entries. */
+/** Files with data: stores, their commit markers and spools, checkpoints of indexes, and snapshots with their entries. */
 export function dataFiles(dataDir: string): string[] {
   return readdirSync(dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => relative(dataDir, join(parentPath, name)))
-    .filter((name) => /data\.(mdb|tip)$/.test(name) || /(^|\/)(checkpoints|snapshots)\//.test(name))
+    .filter(
+      (name) => /(data\.(mdb|tip)|spool-\d+)$/.test(name) || /(^|\/)(checkpoints|snapshots)\//.test(name),
+    )
     .sort();
 }
 

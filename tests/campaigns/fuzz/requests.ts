@@ -4,6 +4,7 @@
 // and vectors (the grounds, below) are used often, so that most requests get past the first check.
 
 import { encode } from "@msgpack/msgpack";
+import { anyFilter } from "@quiver/engine/filter/test/any-filter";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
@@ -68,6 +69,11 @@ const wordsText = fc
   .map((list) => JSON.stringify(list.join(" ")));
 const pairs = fc.uniqueArray(fc.tuple(fc.nat(6), small), { selector: ([index]) => index, maxLength: 4 });
 
+/** Ids and vectors. */
+const examples = fc
+  .array(fc.oneof(quoted(...groundsIds, "absent"), vectorText), { minLength: 1, maxLength: 4 })
+  .map((list) => `[${list.join(",")}]`);
+
 const hints: Shaping["hints"] = {
   id: quoted(...groundsIds, "new-1", "new-2", "new-3"),
   document_id: quoted("d1", "d2", null),
@@ -75,6 +81,9 @@ const hints: Shaping["hints"] = {
   query_vector: vectorText,
   vector: vectorText,
   dimension: quoted(3, 3, 3, 1, 7),
+  positive: examples,
+  negative: examples,
+  diversity: quoted(null, 0, 0.3, 1),
   sparse_indices: quoted(null, [0, 1], [5]),
   sparse_values: fc.oneof(
     pairs.map((list) => JSON.stringify(list)),
@@ -84,6 +93,19 @@ const hints: Shaping["hints"] = {
   text: wordsText,
   query: wordsText,
   query_text: wordsText,
+  // In any of its forms, or any JSON.
+  filter: fc.oneof(
+    { weight: 6, arbitrary: anyFilter.map((filter) => JSON.stringify(filter)) },
+    { weight: 2, arbitrary: fc.json({ maxDepth: 4 }) },
+    { weight: 2, arbitrary: quoted(null, { id: { in: groundsIds } }, { n: { gte: 1 } }, { n: { is: 1 } }) },
+  ),
+  field: quoted("n", "a.b", "a\\.b", "id", "document_id", "", "a\\"),
+  group_by: quoted(null, "document_id", "n", "a.b"),
+  include: quoted(null, [], ["metadata"], ["text", "dense_values", "sparse_values", "metadata"], ["id"]),
+  ids: quoted(groundsIds, [], ["absent"], [""]),
+  cursor: quoted(null, "WyJyMSJd", "WyJyMSIsMV0", "x"),
+  score_threshold: quoted(null, 0, -1e300),
+  offset: quoted(null, 0, 3, 10_000),
   name: quoted(...otherNames, "extra-2", "extra 3"),
   snapshots: quoted([lastSnapshot], [lastSnapshot], [], ["absent"]),
   since_version: quoted(null, null, 0, 1, 2),
@@ -146,6 +168,7 @@ function segmentsFor(parameter: string, grounds: Grounds): fc.Arbitrary<string> 
     snapshot_id: [lastSnapshot, lastSnapshot, lastSnapshot, "absent"],
     key_id: [lastKey, lastKey, "absent"],
     version_hash: [grounds.versionHash, "current"],
+    field: ["n", "a.b", "id", "\\id", "a\\", "missing"],
     index_type: ["dense", "sparse", "tf_idf", "tf-idf"],
   };
   const sensible = known[parameter];

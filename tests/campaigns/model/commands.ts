@@ -1,5 +1,6 @@
 // Which sequences of commands test the model of the whole interface?
 
+import { anyFilter, anyMetadata, fieldNames } from "@quiver/engine/filter/test/any-filter";
 import type { RouteName } from "@quiver/protocol/routes";
 import fc from "fast-check";
 import type { Clause, Metric, ModelRecord } from "../../model.ts";
@@ -22,6 +23,14 @@ const sparse = fc.uniqueArray(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.intege
 });
 const text = fc.array(fc.constantFrom(...words), { maxLength: 6 }).map((list) => list.join(" "));
 
+/** What JSON cannot say, such as minus zero, is not in it. */
+const metadata = anyMetadata.map((one) => JSON.parse(JSON.stringify(one)) as Record<string, unknown>);
+/** Declared as `datetime`, most operands would be refused. */
+const declaredType = fc.constantFrom("keyword" as const, "number" as const, "boolean" as const);
+const declaredField = fc.constantFrom(
+  ...fieldNames.filter((each) => each !== "id" && each !== "document_id" && each !== ""),
+);
+
 const recordOf = (ids: readonly string[]): fc.Arbitrary<ModelRecord> =>
   fc
     .record({
@@ -31,7 +40,10 @@ const recordOf = (ids: readonly string[]): fc.Arbitrary<ModelRecord> =>
       sparse: fc.option(sparse),
       text: fc.option(text, { freq: 3 }),
       metadata: fc.option(
-        fc.constantFrom<Record<string, unknown>>({}, { page: 1, tags: ["a", null] }, { "": { "": -1.5 } }),
+        fc.oneof(
+          fc.constantFrom<Record<string, unknown>>({}, { page: 1, tags: ["a", null] }, { "": { "": -1.5 } }),
+          metadata,
+        ),
       ),
     })
     .filter((r) => r.dense_values !== null || r.sparse !== null || r.text !== null)
@@ -136,6 +148,20 @@ const commands = {
     weight: fc.constantFrom(0, 1, 2.5),
     k: fc.constantFrom(1, 60),
   }),
+  filter: fc.record({
+    name,
+    filter: anyFilter,
+    limit: fc.constantFrom(1, 2, 5, 100),
+    field: fc.constantFrom(...fieldNames),
+    vector,
+    terms: sparse,
+    text: fc.array(fc.constantFrom(...words), { minLength: 1, maxLength: 3 }),
+  }),
+  deleteMatching: fc.record({ name, filter: anyFilter }),
+  updateMatching: fc.record({ name, filter: anyFilter, patch: metadata }),
+  patch: fc.record({ name, id, patch: metadata }),
+  declare: fc.record({ name, field: declaredField, type: declaredType }),
+  undeclare: fc.record({ name, field: declaredField }),
   analyze: fc.record({ name, text: fc.array(fc.constantFrom(...words), { maxLength: 4 }) }),
   recall: fc.record({ name }),
   session: fc.record({}),
@@ -165,6 +191,12 @@ const weights: Record<keyof typeof commands, number> = {
   unload: 3,
   load: 3,
   search: 30,
+  filter: 20,
+  deleteMatching: 1,
+  updateMatching: 6,
+  patch: 4,
+  declare: 10,
+  undeclare: 3,
   analyze: 3,
   recall: 3,
   session: 1,

@@ -24,6 +24,7 @@ import {
   idsOf,
   type StreamingStep,
 } from "./commands.ts";
+import { changeDeclared, changeMatching, compareFiltered } from "./matching.ts";
 import { Snapshots } from "./snapshots.ts";
 
 /** The server, which commands may stop and restart. */
@@ -395,6 +396,17 @@ export class Pair {
       }
       case "search":
         return this.#search(command, pair);
+      case "filter":
+        pair.isLoaded = (await this.#expect("ok", "getCollection", name)).json.loaded;
+        if (model.metric || model.hasSparse || model.text) pair.isLoaded = true;
+        return compareFiltered(command, model, (...call) => this.#expect(...call));
+      case "deleteMatching":
+      case "updateMatching":
+      case "patch":
+        return changeMatching(command, model, (...call) => this.#expect(...call));
+      case "declare":
+      case "undeclare":
+        return changeDeclared(command, model, (...call) => this.#expect(...call));
     }
   }
 

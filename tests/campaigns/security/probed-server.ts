@@ -31,7 +31,14 @@ export type ProbedServer = {
   /** Adds a text that must not appear in any answer or log line from now on. */
   keepSecret(secret: string): void;
   ask(path: string, ask?: Ask): Promise<Answer>;
-  call(name: RouteName, params?: Record<string, string>, body?: unknown, key?: string): Promise<Answer>;
+  /** @param query begins with `?` */
+  call(
+    name: RouteName,
+    params?: Record<string, string>,
+    body?: unknown,
+    key?: string,
+    query?: string,
+  ): Promise<Answer>;
   end(): Promise<void>;
 };
 
@@ -81,12 +88,12 @@ export async function probeServer(config: Partial<ServerConfig> = {}): Promise<P
     },
     keepSecret: (secret) => void secrets.push(secret),
     ask,
-    call(name, params = {}, body, key) {
+    call(name, params = {}, body, key, query = "") {
       const { path, method }: Route = routes[name];
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
         encodeURIComponent(params[parameter] ?? "x"),
       );
-      return ask(filled, { method, body, key });
+      return ask(`${filled}${query}`, { method, body, key });
     },
     async end() {
       await server.close();
@@ -119,6 +126,7 @@ export const bodies: Partial<Record<RouteName, unknown>> = {
   analyzeText: { text: "some words" },
   searchDense: { query_vector: [1, 0] },
   searchBatchDense: { queries: [{ vector: [1, 0] }] },
+  recommend: { positive: [[1, 0]] },
   searchSparse: { query_terms: [{ index: 1, value: 1 }] },
   searchBatchSparse: { query_terms_list: [[{ index: 1, value: 1 }]] },
   searchText: { query: "some words" },
@@ -128,6 +136,14 @@ export const bodies: Partial<Record<RouteName, unknown>> = {
   addVector: { id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } },
   upsertVectors: { vectors: [{ id: "v", dense_values: [1, 0], metadata: { a: { b: 1 } } }] },
   streamingUpsert: { vectors: [{ id: "v", dense_values: [1, 0], text: "w", metadata: { a: { b: 1 } } }] },
+  createMetadataIndex: { type: "keyword" },
+  countVectors: { filter: { color: "red" } },
+  facetVectors: { field: "color" },
+  scrollVectors: { filter: { color: "red" } },
+  fetchVectors: { ids: ["v"] },
+  deleteMatching: { filter: { color: "red" } },
+  updateMatching: { filter: { color: "red" }, metadata: { a: { b: 2 } } },
+  patchVector: { metadata: { a: { b: 2 } } },
   createSnapshot: {},
   restoreCollection: { snapshots: ["none"] },
   createSession: { username: "admin", password: "not-it" },

@@ -8,9 +8,10 @@ import { createGzip } from "node:zlib";
 import type { Collection } from "@quiver/client";
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { formatCount, formatDuration } from "../values.ts";
 
-type ExportOptions = ConnectionOptions & { output?: string; gzip?: boolean };
+type ExportOptions = ConnectionOptions & FilterOptions & { output?: string; gzip?: boolean };
 
 /** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
 const pieceChars = 64 * 1024;
@@ -30,9 +31,10 @@ export function exportCommand(): Command {
 The export contains texts only if the collection stores raw texts (created with --store-raw-text).
 
   quiver export docs --output docs.jsonl.gz
-  quiver import docs-copy docs.jsonl.gz --create`,
+  quiver import docs-copy docs.jsonl.gz --create
+${whereHelp}`,
     );
-  return withConnection(command).action(run);
+  return withConnection(withFilter(command, "write only matching records")).action(run);
 }
 
 async function run(name: string, options: ExportOptions): Promise<void> {
@@ -49,8 +51,9 @@ async function run(name: string, options: ExportOptions): Promise<void> {
   );
 }
 
-async function write(collection: Collection, { output, gzip }: ExportOptions) {
-  const exported = collection.export();
+async function write(collection: Collection, options: ExportOptions) {
+  const { output, gzip } = options;
+  const exported = collection.export({ filter: filterOf(options) });
   const version = await exported.version();
   let records = 0;
   async function* pieces() {

@@ -1,7 +1,7 @@
 // quiver index
 
 import { readFileSync } from "node:fs";
-import type { DropReason, IndexKind, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { DropReason, Indexes, TextLanguage } from "@quiver/protocol/shapes/index-definition";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
@@ -233,7 +233,7 @@ async function remove(name: string, kindName: string, options: ConnectionOptions
   printLine(`Deleted the ${kindName} index of ${JSON.stringify(name)}.`);
 }
 
-function kindOf(name: string): IndexKind {
+function kindOf(name: string): keyof Indexes {
   if (name === "dense" || name === "sparse") return name;
   if (["text", "tf-idf", "tf_idf"].includes(name)) return "tf-idf";
   throw new UsageError(`There is no index of kind ${JSON.stringify(name)}; expected dense, sparse or text.`);

@@ -1,7 +1,7 @@
 // Keys and the audit log at the command line, and all of it over HTTPS: real processes, a real server.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -103,6 +103,30 @@ describe("quiver keys", () => {
     expect(lines).toContain(
       `admin-key\trevokeKey\tfailed: key_not_found\tkey_id=${listed.key_id}\t127.0.0.1\t`,
     );
+  });
+
+  it("creates a key for the records that match, which imports, searches, counts and exports them", async () => {
+    expect((await ask(["collections", "create", "notes", "--text", "--store-raw-text"])).code).toBe(0);
+    expect((await ask(["index", "create", "notes", "text"])).code).toBe(0);
+    const line = (id: string, owner: string) => JSON.stringify({ id, text: "bees", metadata: { owner } });
+    writeFileSync(join(folder, "own.jsonl"), `${line("a", "me")}\n`);
+    writeFileSync(join(folder, "other.jsonl"), `${line("b", "they")}\n`);
+    expect((await ask(["import", "notes", "other.jsonl"])).code).toBe(0);
+
+    const made = await ask(["keys", "create", "mine", "--role", "write", "--where", "owner = 'me'"]);
+    expect(made.code, made.err).toBe(0);
+    expect(made.err).toContain('role write, all collections, where owner = "me", expires');
+    const asOwner = { QUIVER_API_KEY: made.out.trim() };
+    expect((await ask(["keys", "list"])).out).toContain('\twhere owner = "me"\n');
+    expect((await ask(["import", "notes", "own.jsonl"], asOwner)).code).toBe(0);
+    expect((await ask(["count", "notes"], asOwner)).out).toBe("1\n");
+    expect((await ask(["count", "notes"])).out).toBe("2\n");
+    expect((await ask(["search", "notes", "--text", "bee", "--json"], asOwner)).out).toContain('"id":"a"');
+    expect((await ask(["export", "notes"], asOwner)).out).toMatch(/^\{"id":"a".*\}\n$/);
+    expect((await ask(["get", "notes", "b"], asOwner)).err).toContain("no vector 'b'");
+    expect((await ask(["versions", "notes"], asOwner)).err).toContain("filter of the key");
+    const both = await ask(["keys", "create", "x", "--role", "read", "--where", "a = 1", "--filter", "{}"]);
+    expect([both.code, both.err]).toEqual([2, expect.stringContaining("give one of them")]);
   });
 
   it("rejects wrong usage before it sends a request", async () => {

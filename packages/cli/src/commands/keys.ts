@@ -5,10 +5,13 @@ import type { AuditEntry } from "@quiver/protocol/shapes/audit";
 import { type KeyInformation, type Role, roles } from "@quiver/protocol/shapes/key";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
+import { writeWhere } from "../filter/write-where.ts";
 import { printJson, printLine, printTable } from "../output.ts";
 import { readDuration, readInteger } from "../values.ts";
 
-type CreateOptions = ConnectionOptions & { role: Role; collection?: string[]; expires?: number };
+type CreateOptions = ConnectionOptions &
+  FilterOptions & { role: Role; collection?: string[]; expires?: number };
 
 const one = (text: string, before: string[] = []) => [...before, text];
 
@@ -18,23 +21,23 @@ export function keysCommand(): Command {
   withConnection(
     command.command("list", { isDefault: true }).description("list all API keys (default)"),
   ).action(list);
-  withConnection(
-    command
-      .command("create")
-      .description("create an API key; it is shown once, as the only output on standard output")
-      .argument("<name>", "a label that helps to recognise the key")
-      .addOption(
-        new Option("--role <role>", "read: search and read; write: also change records; admin: everything")
-          .choices(roles)
-          .makeOptionMandatory(),
-      )
-      .option(
-        "--collection <name>",
-        "limit the key to this collection, or to a prefix (logs-*); may be repeated",
-        one,
-      )
-      .option("--expires <duration>", "the key expires after this time (30d, 12h)", parsed(readDuration)),
-  ).action(create);
+  const creating = command
+    .command("create")
+    .description("create an API key; it is shown once, as the only output on standard output")
+    .argument("<name>", "a label that helps to recognise the key")
+    .addOption(
+      new Option("--role <role>", "read: search and read; write: also change records; admin: everything")
+        .choices(roles)
+        .makeOptionMandatory(),
+    )
+    .option(
+      "--collection <name>",
+      "limit the key to this collection, or to a prefix (logs-*); may be repeated",
+      one,
+    )
+    .option("--expires <duration>", "the key expires after this time (30d, 12h)", parsed(readDuration))
+    .addHelpText("after", whereHelp);
+  withConnection(withFilter(creating, "only matching records exist for the key")).action(create);
   withConnection(
     command.command("revoke").description("revoke an API key immediately").argument("<key-id>"),
   ).action(revoke);
@@ -67,6 +70,7 @@ async function list(options: ConnectionOptions): Promise<void> {
       { title: "EXPIRES", value: ({ expires_at }) => time(expires_at, "never") },
       { title: "LAST USED", value: ({ last_used_at }) => time(last_used_at, "never") },
       { title: "COLLECTIONS", value: collectionsOf },
+      { title: "FILTER", value: whereOf },
     ],
     "There are no API keys. Create one with: quiver keys create NAME --role read",
   );
@@ -75,11 +79,12 @@ async function list(options: ConnectionOptions): Promise<void> {
 async function create(name: string, options: CreateOptions): Promise<void> {
   const { role, collection: collections, expires } = options;
   const expires_at = expires === undefined ? undefined : Math.floor((Date.now() + expires) / 1000);
-  const created = await connect(options).createKey({ name, role, collections, expires_at });
+  const filter = filterOf(options);
+  const created = await connect(options).createKey({ name, role, collections, filter, expires_at });
   if (options.json) return printJson(created);
   // Only the key goes to stdout, so that a script can read it; the explanation goes to stderr.
   process.stderr.write(
-    `Created key ${created.key_id}: role ${role}, ${collectionsOf(created)}, expires ${time(created.expires_at, "never")}.\n` +
+    `Created key ${created.key_id}: role ${role}, ${collectionsOf(created)}, ${created.filter === null ? "" : `${whereOf(created)}, `}expires ${time(created.expires_at, "never")}.\n` +
       "Store it now: it is not shown again.\n",
   );
   printLine(created.key);
@@ -116,6 +121,9 @@ const time = (seconds: number | null, none = "") =>
 
 const collectionsOf = ({ collections }: Pick<KeyInformation, "collections">) =>
   collections === null ? "all collections" : collections.join(" ");
+
+const whereOf = ({ filter }: Pick<KeyInformation, "filter">) =>
+  filter === null ? "all records" : `where ${writeWhere(filter)}`;
 
 const whatOf = ({ what }: AuditEntry) =>
   Object.entries(what)

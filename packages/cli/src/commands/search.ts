@@ -11,23 +11,25 @@ import {
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
+import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { printJson, printTable } from "../output.ts";
 import { readInteger, readNumber } from "../values.ts";
 
-type SearchOptions = ConnectionOptions & {
-  vector?: string;
-  sparse?: string;
-  text?: string;
-  syntax?: TextSyntax;
-  topK: number;
-  exact?: boolean;
-  efSearch?: number;
-  recallTarget?: number;
-  fusionConstant?: number;
-  threshold?: number;
-  rawText?: boolean;
-  explain?: boolean;
-};
+type SearchOptions = ConnectionOptions &
+  FilterOptions & {
+    vector?: string;
+    sparse?: string;
+    text?: string;
+    syntax?: TextSyntax;
+    topK: number;
+    exact?: boolean;
+    efSearch?: number;
+    recallTarget?: number;
+    fusionConstant?: number;
+    threshold?: number;
+    rawText?: boolean;
+    explain?: boolean;
+  };
 
 export function searchCommand(): Command {
   const command = new QuiverCommand("search")
@@ -71,14 +73,21 @@ export function searchCommand(): Command {
   quiver search docs --text "how do bees navigate" --raw-text
   quiver search docs --text '+bees "waggle dance" -wasps navig*' --syntax operators
   quiver search docs --vector '[0.1, 0.9]' --top-k 5
-  quiver search docs --text bees --vector @query.json`,
+  quiver search docs --text bees --vector @query.json
+  quiver search docs --text bees --where 'year >= 2000 and author.name starts with "B"'
+${whereHelp}`,
     );
-  return withConnection(command).action(search);
+  return withConnection(withFilter(command, "search only among matching records")).action(search);
 }
 
 async function search(name: string, options: SearchOptions): Promise<void> {
   const { search } = connect(options).collection(name);
-  const common = { top_k: options.topK, return_raw_text: options.rawText, explain: options.explain };
+  const common = {
+    top_k: options.topK,
+    filter: filterOf(options),
+    return_raw_text: options.rawText,
+    explain: options.explain,
+  };
   const dense = { ef_search: options.efSearch, recall_target: options.recallTarget, exact: options.exact };
   const vector = options.vector === undefined ? undefined : readVector(options.vector);
   const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);

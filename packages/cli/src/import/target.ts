@@ -150,8 +150,8 @@ async function versionOf(collection: Collection): Promise<ImportState["version"]
     const { version_number, hash } = await collection.currentVersion();
     return { number: version_number, hash };
   } catch (error) {
-    // Without it the import still works, but cannot be resumed.
-    if (error instanceof QuiverError && error.retryable) return null;
+    // Without it the import still works, but cannot be resumed. A key with a filter is not told of versions.
+    if (error instanceof QuiverError && (error.retryable || error.code === "forbidden")) return null;
     throw error;
   }
 }

@@ -8,6 +8,7 @@
 // After the first signal every accepted request is finished. A second signal does not lose anything acknowledged either: acknowledged means
 // durable.
 
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { ConfigError, completeConfig, type ServerConfig } from "@quiver/server/config";
 import type { RunningServer } from "@quiver/server/running-server";
@@ -33,7 +34,17 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
   return exitCodes.ok;
 }
 
-async function start({ config, sources }: ResolvedSettings): Promise<RunningServer> {
+/** Each takes some 75 MB of memory: more than this many only on request. */
+const servingThreadsMax = 8;
+
+/** One serving thread a core. With one core, and where threads cannot share a port, the thread of the database serves. */
+function servingThreadsDefault(): number {
+  const cores = availableParallelism();
+  return process.platform === "linux" && cores > 1 ? Math.min(cores, servingThreadsMax) : 0;
+}
+
+async function start({ config: given, sources }: ResolvedSettings): Promise<RunningServer> {
+  const config = { servingThreads: servingThreadsDefault(), ...given };
   try {
     completeConfig(config);
   } catch (error) {

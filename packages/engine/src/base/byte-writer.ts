@@ -9,6 +9,7 @@ if (!littleEndian)
   throw new Error("Quiver stores little-endian numbers and runs on little-endian machines only.");
 
 const encoder = new TextEncoder();
+const bytesMin = 64;
 
 /** A growing array of bytes. Numbers are little-endian. `take` returns the bytes and starts anew. */
 export class ByteWriter {
@@ -32,7 +33,7 @@ export class ByteWriter {
   }
 
   #grow(needed: number): void {
-    const larger = host.allocate(Math.max(needed, this.#bytes.length * 2));
+    const larger = host.allocate(Math.max(needed, this.#bytes.length * 2, bytesMin));
     larger.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = larger;
   }
@@ -92,11 +93,21 @@ export class ByteWriter {
 
   /** Writes numbers as 32-bit floats. */
   f32s(values: ArrayLike<number>): void {
-    const floats = Float32Array.from(values);
-    this.bytes(new Uint8Array(floats.buffer));
+    const { buffer, byteOffset, byteLength } =
+      values instanceof Float32Array ? values : new Float32Array(values);
+    this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
   }
 
+  /** The bytes, in a buffer that may have room for more; nobody else has it. */
   take(): Uint8Array<ArrayBuffer> {
+    const { buffer } = this.#bytes;
+    const isOwn = buffer instanceof ArrayBuffer && buffer.byteLength === this.#bytes.byteLength;
+    if (isOwn && 2 * this.#length > buffer.byteLength) {
+      const given = new Uint8Array(buffer, 0, this.#length);
+      this.#bytes = new Uint8Array(0);
+      this.#length = 0;
+      return given;
+    }
     const taken = new Uint8Array(this.#length);
     taken.set(this.#bytes.subarray(0, this.#length));
     this.#length = 0;

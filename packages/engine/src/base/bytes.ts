@@ -137,3 +137,12 @@ export function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuff
   }
   return all;
 }
+
+/**
+ * Frees the memory of an array that nobody uses any more, without waiting for the garbage collector: it does not see that memory outside of
+ * the heap is scarce, or collects the whole heap to get a little of it. The array is empty afterwards. Does nothing if it is a small part of
+ * its buffer, which others may use.
+ */
+export function release({ buffer, byteLength }: ArrayBufferView): void {
+  if (buffer instanceof ArrayBuffer && 2 * byteLength > buffer.byteLength) buffer.transfer(0);
+}

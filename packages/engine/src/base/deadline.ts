@@ -148,6 +148,28 @@ export class Deadline {
     return end;
   }
 
+  /** Calls back once when the caller is gone; its time is not watched. @returns a function that cancels the callback */
+  onGone(act: () => void): () => void {
+    const signal = this.#signal;
+    if (signal === undefined) return () => {};
+    if (signal.aborted) {
+      act();
+      return () => {};
+    }
+    signal.addEventListener("abort", act, { once: true });
+    return () => signal.removeEventListener("abort", act);
+  }
+
+  /** The account that is charged for its slices. */
+  get account(): Account {
+    return this.#account ?? anonymous;
+  }
+
+  /** Milliseconds of time slices that the work may take. */
+  get workMs(): number {
+    return this.#workMs;
+  }
+
   /** The outcome of the promise, or a rejection if the deadline is over first. The promise must not hold a resource that needs releasing. */
   race<T>(promise: Promise<T>): Promise<T> {
     if (this.#endMs === Number.POSITIVE_INFINITY && this.#signal === undefined) return promise;

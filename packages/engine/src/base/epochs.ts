@@ -15,6 +15,9 @@
 // then loads the slots. Atomics are sequentially consistent, so at least one of them sees the other: the reader gives up, or the writer
 // lowers the floor again.
 //
+// A third word counts how often everything that was published before was withdrawn: a reader that holds a publication compares it with
+// the count of its time.
+//
 // Epochs are u32 that wrap around and are compared by their difference: no pin lasts for 2^31 publications.
 
 import { invariant } from "./invariant.ts";
@@ -25,6 +28,8 @@ export type SharedEpochs = { readonly words: Int32Array<SharedArrayBuffer> };
 /** Places of the words. Each slot has a cache line of its own. */
 const currentAt = 0;
 const floorAt = 1;
+const withdrawnAt = 2;
+const numberAt = 3;
 const slotWords = 16;
 
 /** The content of a slot whose thread has nothing pinned. Never an epoch. */
@@ -34,6 +39,12 @@ const slotAt = (slot: number): number => slotWords * (slot + 1);
 
 /** Whether epoch `a` is before `b`. */
 export const isBefore = (a: number, b: number): boolean => ((a - b) | 0) < 0;
+
+/** Tables that this thread has made. */
+let tables = 0;
+
+/** The number of a table: the same in all threads, and of one table of a writing thread only. */
+export const tableNumber = ({ words }: SharedEpochs): number => words[numberAt];
 
 /** The writer's side of the table. */
 export class Epochs {
@@ -49,6 +60,7 @@ export class Epochs {
     this.#words = new Int32Array(new SharedArrayBuffer(4 * slotWords * (slots + 1)));
     this.#words[currentAt] = 1;
     this.#words[floorAt] = 1;
+    this.#words[numberAt] = ++tables;
   }
 
   get shared(): SharedEpochs {
@@ -58,6 +70,16 @@ export class Epochs {
   /** The epoch of the latest publication. */
   get current(): number {
     return this.#words[currentAt];
+  }
+
+  /** How often `withdraw` was called. */
+  get withdrawn(): number {
+    return this.#words[withdrawnAt];
+  }
+
+  /** Nothing that was published is to be used by further searches. */
+  withdraw(): void {
+    Atomics.add(this.#words, withdrawnAt, 1);
   }
 
   /** Replacements that are not freed yet. */
@@ -133,6 +155,11 @@ export class EpochReader {
   /** The epoch of the latest publication. */
   get current(): number {
     return Atomics.load(this.#words, currentAt);
+  }
+
+  /** How often the writer has withdrawn what it had published. */
+  get withdrawn(): number {
+    return Atomics.load(this.#words, withdrawnAt);
   }
 
   /**

@@ -5,29 +5,42 @@
 // trace. In the same state, applying the returned operation needs no further checks.
 
 import { QuiverError } from "@quiver/protocol/errors";
-import type { DenseIndex, IndexKind, SparseIndex, TextIndex } from "@quiver/protocol/shapes/index-definition";
+import type {
+  DenseIndex,
+  IndexKind,
+  MetadataDefinition,
+  SparseIndex,
+  TextIndex,
+} from "@quiver/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
 import { type LogOperation, readIndexDefinitions } from "./apply.ts";
+import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
 import type { IndexedTransaction } from "./indexed.ts";
 import { readOperations } from "./record.ts";
+import { type RowFilter, RowRules } from "./rows.ts";
 import { requireStageable, tooManyVectors } from "./staging.ts";
 import * as transactions from "./transaction.ts";
 
-/** A request that becomes an operation of the log. */
+/** A request that becomes an operation of the log. `rows`: the records that its caller sees; absent: all. */
 export type LoggedRequest =
-  | { kind: "upsert"; batch: Uint8Array }
-  | { kind: "delete"; batch: Uint8Array }
+  | { kind: "upsert"; batch: Uint8Array; rows?: RowFilter | undefined }
+  | { kind: "delete"; batch: Uint8Array; rows?: RowFilter | undefined }
+  | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }
-  | { kind: "stage"; transactionId: string; batch: Uint8Array }
-  | { kind: "commit"; transactionId: string }
+  | { kind: "stage"; transactionId: string; batch: Uint8Array; rows?: RowFilter | undefined }
+  | { kind: "commit"; transactionId: string; rows?: RowFilter | undefined }
   /** Aborts a transaction. With `idleSinceMs`: only if its last operation is not newer than that. */
   | { kind: "abort"; transactionId: string; idleSinceMs?: number }
   /** Ends a transaction that cannot be committed. */
   | { kind: "fail"; transactionId: string; message: string }
-  | { kind: "createIndex"; index: IndexKind; definition: DenseIndex | SparseIndex | TextIndex }
+  | {
+      kind: "createIndex";
+      index: IndexKind;
+      definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
+    }
   | { kind: "deleteIndex"; index: IndexKind };
 
 /** State that is local to a node: durable like an operation, but not part of the log. */
@@ -49,22 +62,34 @@ export function accept(
 ): LogOperation | null {
   const exists = (id: Uint8Array): boolean => reader.get("ids", id) !== undefined;
   const roomFor = maxVectors === null ? Number.POSITIVE_INFINITY : maxVectors - head.live;
+  const rules = "rows" in request && request.rows ? new RowRules(reader, request.rows) : null;
+  const sees = rules === null ? exists : (id: Uint8Array): boolean => rules.sees(id);
   switch (request.kind) {
     case "upsert":
+      rules?.requireWritable(request.batch);
       if (maxVectors !== null) requireRoom(request.batch, exists, roomFor, maxVectors);
-      return request;
+      return { kind: "upsert", batch: request.batch };
     case "delete":
-      for (const { id } of readOperations(request.batch)) if (!exists(id)) throw vectorNotFound(id);
-      return request;
+      for (const { id } of readOperations(request.batch)) if (!sees(id)) throw vectorNotFound(id);
+      return { kind: "delete", batch: request.batch };
+    case "deleteMatching":
+    case "updateMatching":
+    case "patch":
+      return changeOf(reader, head, request);
     case "begin":
       transactions.requireNoneOpen(reader, head);
       return { kind: "begin", transactionId: transactions.nextTransactionId(head, request.random) };
     case "stage": {
-      const entry = openEntry(reader, request.transactionId);
-      requireStageable(reader, entry, request.batch, { exists, roomFor, maxVectors });
-      return request;
+      const { transactionId, batch } = request;
+      const entry = openEntry(reader, transactionId);
+      rules?.requireWritable(batch);
+      requireStageable(reader, entry, batch, { exists, sees, roomFor, maxVectors });
+      return { kind: "stage", transactionId, batch };
     }
     case "commit":
+      openEntry(reader, request.transactionId);
+      rules?.requireCommittable();
+      return { kind: "commit", transactionId: request.transactionId };
     case "fail":
       openEntry(reader, request.transactionId);
       return request;

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { readU32Key, utf8 } from "../base/bytes.ts";
 import { finishAtOnce } from "../base/steps.ts";
@@ -258,6 +259,55 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     expect(repeated).toEqual(once);
   });
 
+  it("[T5] a commit applies the last operation of each id, in the order of the first ones", () => {
+    const batches = fc.array(
+      fc.array(
+        fc.record({
+          id: fc.constantFrom(..."abcdefgh"),
+          x: fc.integer({ min: 1, max: 9 }),
+          isDeleted: fc.boolean(),
+        }),
+        { minLength: 1, maxLength: 6 },
+      ),
+      { maxLength: 8 },
+    );
+    fc.assert(
+      fc.property(batches, fc.constantFrom(1, 200_000), (staged, textBytes) => {
+        const [store, expected] = [open(), open()];
+        const { id } = begin(store);
+        const last = new Map<string, WriteRequest[]>();
+        const there = new Set<string>();
+        for (const batch of staged) {
+          const upserts: VectorInput[] = [];
+          for (const { id: name, x, isDeleted } of batch) {
+            if (isDeleted && there.delete(name)) {
+              apply(store, [
+                stage(id, ...upserts.splice(0)),
+                { kind: "stage", transactionId: id, batch: encodeDelete(name) },
+              ]);
+              last.set(name, []);
+            } else {
+              // Long texts make several frames of a batch.
+              const vector = v(name, x, { text: String(x).repeat(textBytes) });
+              upserts.push(vector);
+              there.add(name);
+              last.set(name, [upsert(vector)]);
+            }
+          }
+          apply(store, [stage(id, ...upserts)]);
+        }
+        const [outcome] = apply(store, [{ kind: "commit", transactionId: id }]);
+        expect(codes([outcome])).toEqual(["ok"]);
+        const operations = [...last.values()].flat();
+        if (operations.length > 0) apply(expected, operations);
+        const all = (of: Store) => read(of, (s) => [...allVectors(s)].map((vector) => vector.toRecord()));
+        expect(all(store)).toEqual(all(expected));
+        if (operations.length > 0) expect(head(store).hash).toEqual(head(expected).hash);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
   it("[T6] a delete in a transaction needs the id in the collection or in the transaction", () => {
     const store = open();
     apply(store, [upsert(v("there"))]);
@@ -339,6 +389,24 @@ describe.each(kinds)("writes to a collection: %s", (_name, makeStore) => {
     apply(store, [remove("x")], 3);
     expect(codes(apply(store, [{ kind: "commit", transactionId: id }], 3))).toEqual(["ok"]);
     expect(head(store).live).toBe(3);
+  });
+
+  it("[T8] what makes room is staged even if others have taken the room meanwhile", () => {
+    const store = open();
+    apply(store, [upsert(v("a"), v("b"))], 4);
+    const { id } = begin(store);
+    const commit = (): WriteRequest => ({ kind: "commit", transactionId: id });
+    const stageDelete = (vector: string): WriteRequest => ({
+      kind: "stage",
+      transactionId: id,
+      batch: encodeDelete(vector),
+    });
+    apply(store, [stage(id, v("c"), v("d"))], 4);
+    apply(store, [upsert(v("x"), v("y"))], 4);
+    expect(codes(apply(store, [stage(id, v("e"))], 4))).toEqual(["max_vectors_exceeded"]);
+    expect(codes(apply(store, [stageDelete("a"), commit()], 4))).toEqual(["ok", "max_vectors_exceeded"]);
+    expect(codes(apply(store, [stageDelete("b"), commit()], 4))).toEqual(["ok", "ok"]);
+    expect(ids(store)).toEqual(["x", "y", "c", "d"]);
   });
 
   it("[T9] an idle transaction is aborted, a busy one is not", () => {

@@ -18,6 +18,7 @@ import type {
   DenseIndex,
   IndexDefinitions,
   IndexKind,
+  MetadataDefinition,
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
@@ -45,7 +46,11 @@ export type LogOperation =
   | { kind: "commit"; transactionId: string }
   | { kind: "abort"; transactionId: string }
   | { kind: "fail"; transactionId: string; message: string }
-  | { kind: "createIndex"; index: IndexKind; definition: DenseIndex | SparseIndex | TextIndex }
+  | {
+      kind: "createIndex";
+      index: IndexKind;
+      definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
+    }
   | { kind: "deleteIndex"; index: IndexKind };
 
 /** The identity of an entry. */
@@ -228,7 +233,7 @@ export class Application {
     return entry;
   }
 
-  #createIndex(kind: IndexKind, definition: DenseIndex | SparseIndex | TextIndex): null {
+  #createIndex(kind: IndexKind, definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition): null {
     const definitions = readIndexDefinitions(this.#writer);
     invariant(definitions[kind] === undefined, `the ${kind} index is created twice`);
     return this.#writeDefinitions({ ...definitions, [kind]: definition });

@@ -87,8 +87,8 @@ export class Change {
     writer.put("ids", operation.id, key);
     failpoint("upsert:named");
     const record = storedRecord(operation, this.#version);
-    writer.put("records", key, record);
-    if (operation.dense.length > 0) writer.put("dense", key, operation.dense);
+    writer.append("records", key, record);
+    if (operation.dense.length > 0) writer.append("dense", key, operation.dense);
     const document = new RecordReader(record).documentIdBytes;
     if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
     this.#count(contents, 1);

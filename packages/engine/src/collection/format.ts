@@ -5,7 +5,7 @@ import { text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { payloadOf, type Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
-import { type Head, writeHead } from "./head.ts";
+import { decodeHead, type Head, readHead, writeHead } from "./head.ts";
 import { formatNumbers, metaKeys } from "./tables.ts";
 import { rootHash, writeVersion } from "./versions.ts";
 
@@ -13,17 +13,39 @@ type Format = { format: number; what: "collection" | "catalog" };
 
 /** A store's file, read without the store: values have their checksum trailers. */
 type StoreFile = { get(table: string, key: Uint8Array): Uint8Array | undefined };
+type Get = (key: Uint8Array) => Uint8Array | undefined;
+
+/**
+ * Before format 3, an open transaction had its operations in a table. Without an open transaction, both formats are the same.
+ */
+const beforeSpools = 2;
 
 /** Call this before checking a store's file by this version's rules. @throws format_too_new, format_too_old */
 export function requireKnownFormat(file: StoreFile, what: Format["what"]): void {
-  const stored = file.get("meta", metaKeys.format);
-  const body = stored && payloadOf("meta", metaKeys.format, stored);
-  if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what);
+  const get: Get = (key) => {
+    const stored = file.get("meta", key);
+    return stored && payloadOf("meta", key, stored);
+  };
+  const body = get(metaKeys.format);
+  if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what, get);
 }
 
-function requireKnown({ format }: Format, what: Format["what"]): void {
+/** Whether a store of this format may be opened, by this version's rules. */
+export const isKnownFormat = (format: number): boolean =>
+  format === formatNumbers.collection || format === beforeSpools;
+
+function requireKnown({ format }: Format, what: Format["what"], get: Get): void {
   const supported = formatNumbers[what];
   if (format === supported) return;
+  if (what === "collection" && format === beforeSpools) {
+    const head = get(metaKeys.head);
+    if (head === undefined || decodeHead(head).openTransaction === 0) return;
+    throw new QuiverError(
+      "format_too_old",
+      `The collection has format ${format} and an open transaction, which this version of Quiver cannot read. Start the version that wrote it, and commit or abort the transaction.`,
+      { found: format, supported },
+    );
+  }
   const isNewer = format > supported;
   throw new QuiverError(
     isNewer ? "format_too_new" : "format_too_old",
@@ -36,19 +58,18 @@ function requireKnown({ format }: Format, what: Format["what"]): void {
   );
 }
 
-/** Checks the format of a store, or writes it to a new store. @returns whether the store had one @throws format_too_new, format_too_old */
-function settleFormat(store: Store, what: Format["what"]): boolean {
+/** Checks the format of a store. @returns it; undefined for a new store. @throws format_too_new, format_too_old */
+function formatOf(store: Store, what: Format["what"]): number | undefined {
   const readTxn = store.beginRead();
   try {
     const bytes = readTxn.get("meta", metaKeys.format);
-    if (bytes) {
-      requireKnown(JSON.parse(text(bytes)) as Format, what);
-      return true;
-    }
+    if (bytes === undefined) return undefined;
+    const found = JSON.parse(text(bytes)) as Format;
+    requireKnown(found, what, (key) => readTxn.get("meta", key));
+    return found.format;
   } finally {
     readTxn.release();
   }
-  return false;
 }
 
 /** The format entry of a store of this version. */
@@ -58,7 +79,7 @@ export function formatBytes(what: Format["what"]): Uint8Array {
 
 /** Makes a new store the catalog, or checks that an existing one is readable. @throws format_too_new, format_too_old */
 export function prepareCatalog(store: Store): void {
-  if (settleFormat(store, "catalog")) return;
+  if (formatOf(store, "catalog") !== undefined) return;
   store.write((writer) => writer.put("meta", metaKeys.format, formatBytes("catalog")));
 }
 
@@ -70,8 +91,12 @@ export function prepareCatalog(store: Store): void {
  */
 export function prepareCollection(store: Store, createdMs: number, definition: CollectionDefinition): void {
   const copy = utf8(JSON.stringify(definition));
-  if (settleFormat(store, "collection")) {
+  const format = formatOf(store, "collection");
+  if (format !== undefined) {
+    if (format !== formatNumbers.collection)
+      store.write((writer) => writer.put("meta", metaKeys.format, formatBytes("collection")));
     keepDefinition(store, copy);
+    removeOldSpools(store);
     return;
   }
   store.write((writer) => {
@@ -113,4 +138,16 @@ function keepDefinition(store: Store, copy: Uint8Array): void {
     readTxn.release();
   }
   if (!isThere) store.write((writer) => writer.put("meta", metaKeys.definition, copy));
+}
+
+/** Removes spools that a crash has left. */
+function removeOldSpools(store: Store): void {
+  const readTxn = store.beginRead();
+  let open: number;
+  try {
+    open = readHead(readTxn).openTransaction;
+  } finally {
+    readTxn.release();
+  }
+  store.removeSpoolsBut(open === 0 ? null : open);
 }

@@ -11,13 +11,17 @@ const records = 20_000;
 const idOf = (ordinal: number) => (ordinal % 100 === 7 ? `${ordinal} `.padEnd(600, "x") : `id ${ordinal} é`);
 const documentOf = (ordinal: number) => (ordinal % 3 === 0 ? null : `document ${ordinal % 11}`);
 
+/** Some records have none, and some a very long one. */
+const metadataOf = (ordinal: number): string | null =>
+  ordinal % 7 === 0 ? null : `{"n":${ordinal},"é":"${"x".repeat(ordinal % 500 === 1 ? 20_000 : 1_000)}"}`;
+
 let store: MemoryStore;
 let reads = 0;
 let reader: ReadTransaction;
 
 function stored(ordinal: number): Uint8Array {
   const out = new ByteWriter();
-  const content = { dense: null, sparse: null, text: null, metadataJson: null };
+  const content = { dense: null, sparse: null, text: null, metadataJson: metadataOf(ordinal) };
   writeUpsert(out, { id: idOf(ordinal), documentId: documentOf(ordinal), ...content });
   const [operation] = readOperations(out.take());
   if (operation?.kind !== "upsert") throw new Error("an upsert was written");
@@ -101,5 +105,26 @@ describe("identities", () => {
     expect(() => new Identities().of(reader, records)).toThrow(
       /ordinal 20000, which the version does not have/,
     );
+  });
+
+  test("metadata is that of the records, whatever room there is, and what was read last is not read again", () => {
+    for (const bytesMax of [Number.POSITIVE_INFINITY, 0, 3e6]) {
+      const identities: Identities = new Identities((bytes) => identities.memoryBytes + bytes <= bytesMax);
+      const random = randomNumbers(2);
+      for (let asked = 0; asked < 30_000; asked++) {
+        const ordinal = Math.floor(random() * records);
+        expect(identities.metadataOf(reader, ordinal)).toBe(metadataOf(ordinal));
+      }
+      expect(identities.memoryBytes).toBeLessThanOrEqual(Math.min(16 * 2 ** 20, bytesMax));
+      identities.clear();
+      expect(identities.memoryBytes).toBe(0);
+    }
+    const identities = new Identities();
+    identities.metadataOf(reader, 2);
+    reads = 0;
+    for (let ordinal = 2; ordinal < 7; ordinal++) identities.metadataOf(reader, ordinal);
+    expect(reads).toBe(4);
+    for (let ordinal = 2; ordinal < 7; ordinal++) identities.metadataOf(reader, ordinal);
+    expect(reads).toBe(4);
   });
 });

@@ -2,11 +2,13 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { Includable } from "@quiver/protocol/shapes/include";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, concatenated, readU32Key, toHex, utf8 } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import { type Steps, sortInSteps } from "../base/steps.ts";
+import type { Predicate } from "../filter/predicate.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record-reader.ts";
@@ -30,41 +32,61 @@ export class StoredVector {
     return this.#record.byteLength + (this.#dense?.byteLength ?? 0);
   }
 
-  /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
-  toRecord(): VectorRecord {
+  /** The record as objects, or with some of its fields. Numbers in `metadata` are JavaScript numbers. */
+  toRecord(include?: readonly Includable[] | null): VectorRecord {
     const { documentId, sparse, rawText, metadataJson } = this.#record;
+    const has = (field: Includable) => !include || include.includes(field);
     return {
       id: this.id,
       document_id: documentId,
-      dense_values: this.#dense && Array.from(this.#dense),
-      sparse_values: sparse && Array.from(sparse.indices, (index, i) => [index, sparse.values[i]]),
-      sparse_indices: sparse && Array.from(sparse.indices),
-      text: rawText,
-      metadata: metadataJson === null ? null : JSON.parse(metadataJson),
-    };
+      ...(has("dense_values") && { dense_values: this.#dense && Array.from(this.#dense) }),
+      ...(has("sparse_values") && { sparse_values: sparse && pairsOf(sparse) }),
+      ...(!include && { sparse_indices: sparse && Array.from(sparse.indices) }),
+      ...(has("text") && { text: rawText }),
+      ...(has("metadata") && { metadata: metadataJson === null ? null : JSON.parse(metadataJson) }),
+    } as VectorRecord;
   }
 
-  /** The record as JSON text, with `metadata` exactly as it was written and minus zero as `-0`. */
-  toJson(): string {
-    const { documentId, sparse, rawText, metadataJson } = this.#record;
-    const dense = this.#dense && `[${Array.from(this.#dense, numberJson).join(",")}]`;
-    const pairs =
-      sparse && Array.from(sparse.values, (value, i) => `[${sparse.indices[i]},${numberJson(value)}]`);
-    const indices = sparse && `[${sparse.indices.join(",")}]`;
-    return [
+  /** The same as JSON text, with `metadata` exactly as it was written and minus zero as `-0`. */
+  toJson(include?: readonly Includable[] | null): string {
+    const parts = [
       `{"id":${JSON.stringify(this.id)}`,
-      `"document_id":${JSON.stringify(documentId)}`,
-      `"dense_values":${dense}`,
-      `"sparse_values":${pairs && `[${pairs.join(",")}]`}`,
-      `"sparse_indices":${indices}`,
-      `"text":${JSON.stringify(rawText)}`,
-      `"metadata":${metadataJson}}`,
-    ].join(",");
+      `"document_id":${JSON.stringify(this.#record.documentId)}`,
+    ];
+    for (const field of include ?? fieldsOfJson) parts.push(`"${field}":${this.#fieldJson(field)}`);
+    return `${parts.join(",")}}`;
+  }
+
+  #fieldJson(field: Includable | "sparse_indices"): string | null {
+    const { sparse, rawText, metadataJson } = this.#record;
+    switch (field) {
+      case "dense_values":
+        return this.#dense && `[${Array.from(this.#dense, numberJson).join(",")}]`;
+      case "sparse_values":
+        return sparse && sparseJson(sparse);
+      case "sparse_indices":
+        return sparse && `[${sparse.indices.join(",")}]`;
+      case "text":
+        return JSON.stringify(rawText);
+      case "metadata":
+        return metadataJson;
+    }
   }
 }
 
+/** The fields of a whole record, in their order. */
+const fieldsOfJson = ["dense_values", "sparse_values", "sparse_indices", "text", "metadata"] as const;
+
+type Sparse = { readonly indices: Uint32Array; readonly values: Float32Array };
+
+export const pairsOf = ({ indices, values }: Sparse): [number, number][] =>
+  Array.from(indices, (index, i) => [index, values[i]]);
+
+const sparseJson = ({ indices, values }: Sparse): string =>
+  `[${Array.from(values, (value, i) => `[${indices[i]},${numberJson(value)}]`).join(",")}]`;
+
 /** JSON.stringify writes minus zero as 0, which is another 32-bit float. */
-function numberJson(value: number): string {
+export function numberJson(value: number): string {
   return value === 0 && Object.is(value, -0) ? "-0" : String(value);
 }
 
@@ -102,15 +124,35 @@ export function vectorNotFound(id: string): QuiverError {
   });
 }
 
+/** Which records a caller sees; null: all. */
+export type Sees = Pick<Predicate, "matches"> | null;
+
 /** @param id checked by the caller. @throws vector_not_found */
-export function vectorById(reader: Reader, id: string): StoredVector {
-  const ordinal = reader.get("ids", utf8(id));
+export function vectorById(reader: Reader, id: string, sees: Sees = null): StoredVector {
+  const ordinal = seenOrdinal(reader, id, sees);
   if (ordinal === undefined) throw vectorNotFound(id);
-  return storedVector(reader, ordinal.slice());
+  return storedVector(reader, ordinal);
 }
 
-export function vectorExists(reader: Reader, id: string): boolean {
-  return reader.get("ids", utf8(id)) !== undefined;
+/** The key of the ordinal of a live record that the caller sees. */
+function seenOrdinal(reader: Reader, id: string, sees: Sees): Uint8Array | undefined {
+  const ordinal = reader.get("ids", utf8(id))?.slice();
+  if (ordinal === undefined || sees === null) return ordinal;
+  return sees.matches(new RecordReader(stored(reader, "records", ordinal))) ? ordinal : undefined;
+}
+
+/** The record of an ordinal, which must exist. */
+export const vectorAt = (reader: Reader, ordinal: number): StoredVector =>
+  storedVector(reader, ordinalKey(ordinal));
+
+/** The ordinal of a live record; undefined if there is none. */
+export function ordinalOf(reader: Reader, id: string, sees: Sees = null): number | undefined {
+  const key = seenOrdinal(reader, id, sees);
+  return key && readU32Key(key);
+}
+
+export function vectorExists(reader: Reader, id: string, sees: Sees = null): boolean {
+  return seenOrdinal(reader, id, sees) !== undefined;
 }
 
 /** Keys read, and vectors returned, in one step. */
@@ -126,6 +168,7 @@ export function* eachOfDocument(
   reader: Reader,
   documentId: string,
   take: (vector: StoredVector) => void,
+  sees: Sees = null,
 ): Steps<void> {
   const prefix = documentPrefix(utf8(documentId));
   const found: { id: string; ordinal: number }[] = [];
@@ -139,6 +182,7 @@ export function* eachOfDocument(
     for (const ordinal of ordinals) {
       const key = ordinalKey(ordinal);
       const record = new RecordReader(stored(reader, "records", key));
+      if (sees !== null && !sees.matches(record)) continue;
       found.push({ id: record.id, ordinal });
       bytes += record.byteLength;
       if (record.contents.dense) bytes += denseBytes ??= stored(reader, "dense", key).length;
@@ -169,4 +213,9 @@ function documentTooLarge(documentId: string, count: number): QuiverError {
 /** All vectors of a read transaction, by ordinal. */
 export function* allVectors(reader: Reader): Generator<StoredVector> {
   for (const key of reader.keys("records")) yield storedVector(reader, key);
+}
+
+/** The vectors of some ordinals, which must exist, in their order. */
+export function* vectorsAt(reader: Reader, ordinals: Iterable<number>): Generator<StoredVector> {
+  for (const ordinal of ordinals) yield vectorAt(reader, ordinal);
 }

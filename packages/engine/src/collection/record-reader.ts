@@ -2,7 +2,15 @@
 //
 // The layout is that of record.ts.
 
-import { emptyBytes, lenientText, readU16LE, readU32LE, readU53 } from "../base/bytes.ts";
+import {
+  concatenated,
+  emptyBytes,
+  lenientText,
+  readU16LE,
+  readU32LE,
+  readU53,
+  writeU32LE,
+} from "../base/bytes.ts";
 import { type Contents, contentsOf, has, type RecordContent } from "./record.ts";
 
 /** A stored record, read field by field as asked. Borrows its bytes: use it before the next read of the store. */
@@ -94,9 +102,29 @@ export class RecordReader {
   }
 
   get metadataJson(): string | null {
+    const bytes = this.metadataBytes;
+    return bytes && lenientText(bytes);
+  }
+
+  /** The same in UTF-8. */
+  get metadataBytes(): Uint8Array | null {
     if (!(this.#flags & has.metadata)) return null;
     const at = this.#metadataAt;
-    return this.#textOf(at + 4, at + 4 + readU32LE(this.#bytes, at));
+    return this.#bytes.subarray(at + 4, at + 4 + readU32LE(this.#bytes, at));
+  }
+
+  /** The content (record.ts) with other metadata, JSON text in UTF-8. */
+  contentWithMetadata(metadata: Uint8Array): Uint8Array {
+    const bytes = this.#bytes;
+    const length = new Uint8Array(4);
+    writeU32LE(length, 0, metadata.length);
+    return concatenated([
+      Uint8Array.of(this.#flags | has.metadata),
+      bytes.subarray(this.#documentAt, this.#metadataAt),
+      length,
+      metadata,
+      bytes.subarray(this.#sparseAt),
+    ]);
   }
 
   /** Indices ascending, and their values; the caller's to keep. */

@@ -11,6 +11,7 @@ import { ByteWriter } from "../base/byte-writer.ts";
 import { bytesBeyond } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
+import { depthOf } from "../metadata/depth.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
@@ -214,13 +215,4 @@ function checkMetadata(vector: VectorWrite, path: string): string | null {
   if (bytes > 0)
     throw invalid(path, `has ${bytes} bytes as JSON, at most ${limits.metadataBytesMax} are allowed.`);
   return json;
-}
-
-/** Levels of nesting, counted no further than one above `max`. */
-function depthOf(value: unknown, max: number): number {
-  if (typeof value !== "object" || value === null) return 0;
-  if (max === 0) return 1;
-  let deepest = 0;
-  for (const inner of Object.values(value)) deepest = Math.max(deepest, depthOf(inner, max - 1));
-  return deepest + 1;
 }

@@ -4,7 +4,7 @@ import { u32Key, u53Key, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 
 /** Increased when the layout changes. A store of another format is refused. */
-export const formatNumbers = { collection: 2, catalog: 1 } as const;
+export const formatNumbers = { collection: 3, catalog: 1 } as const;
 
 /** Tables of a collection's store. */
 export const collectionTables = [
@@ -29,9 +29,9 @@ export const collectionTables = [
   "recent",
   /** sequence number -> transaction (transaction.ts), JSON. */
   "transactions",
-  /** position -> staged operation of the open transaction. */
+  /** place of an id's first operation in the spool of the open transaction -> the place of its last one (staging.ts). */
   "staged",
-  /** id -> its position in the open transaction, and the kind of its operation. */
+  /** id -> the place of its first operation in the spool of the open transaction, and the kind of its last one. */
   "stagedIds",
   /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (indexed.ts). */
   "indexed",

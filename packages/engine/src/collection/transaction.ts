@@ -32,7 +32,7 @@ export type TransactionEntry = {
   committedMs?: number;
   endedMs?: number;
   message?: string;
-  /** Positions staged; while open. */
+  /** Ids with a staged operation; while open. */
   staged: number;
   /** Operations received, including those that later ones replaced. */
   upserts: number;
@@ -41,6 +41,8 @@ export type TransactionEntry = {
   growth: number;
   /** Bytes of all staged operations, including those that later ones replaced. */
   stagedBytes?: number;
+  /** Length of the spool, which has the staged operations; while open. */
+  spoolBytes?: number;
   /** The version that the commit made. */
   version?: number;
 };
@@ -48,10 +50,7 @@ export type TransactionEntry = {
 export function writeTransaction(writer: Writer, entry: TransactionEntry): void {
   const { id, sequence, staged, upserts, deletes } = entry;
   invariant(transactionSequence(id) === sequence, `the transaction '${id}' has number ${sequence}`);
-  invariant(
-    staged <= upserts + deletes,
-    `${upserts + deletes} operations of '${id}' have ${staged} positions`,
-  );
+  invariant(staged <= upserts + deletes, `${upserts + deletes} operations of '${id}' have ${staged} ids`);
   writer.put("transactions", u53Key(entry.sequence), utf8(JSON.stringify(entry)));
 }
 
@@ -72,12 +71,15 @@ export function readTransaction(reader: Reader, id: string): TransactionEntry {
     const entry = bytes && decode(bytes);
     if (entry?.id === id) return entry;
   }
-  throw new QuiverError(
+  throw transactionNotFound(id);
+}
+
+export const transactionNotFound = (id: string): QuiverError =>
+  new QuiverError(
     "transaction_not_found",
     `The collection has no transaction '${id.slice(0, 80)}'. POST .../transactions begins one.`,
     { transaction_id: id.slice(0, 80) },
   );
-}
 
 /** All stored transactions, newest first. */
 export function listTransactions(reader: Reader): TransactionEntry[] {
@@ -161,9 +163,10 @@ export function end(
   );
   invariant(ended.state !== "open", `the transaction '${entry.id}' ends and stays open`);
   head.openTransaction = 0;
-  Object.assign(entry, ended, { staged: 0 });
+  Object.assign(entry, ended, { staged: 0, spoolBytes: 0 });
   writer.clear("staged");
   failpoint("end:unstaged");
   writer.clear("stagedIds");
+  writer.removeSpool(entry.sequence);
   writeTransaction(writer, entry);
 }

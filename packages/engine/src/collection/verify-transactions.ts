@@ -1,21 +1,31 @@
 // Do the transactions, the staged operations of the open one, and the head agree?
 
+import { isQuiverError } from "@quiver/protocol/errors";
 import type { Finding } from "@quiver/protocol/shapes/check";
-import { readU32Key, readU53, text, toHex } from "../base/bytes.ts";
+import { compareBytes, readU53, text, toHex } from "../base/bytes.ts";
 import type { Head } from "./head.ts";
-import { readOperations } from "./record.ts";
-import { decodeStagedId } from "./staging.ts";
+import {
+  decodeLocated,
+  decodeStagedId,
+  type Located,
+  locatedBytes,
+  operationAt,
+  type ReadSpool,
+  type StagedId,
+  spoolOperations,
+  stagedIdBytes,
+} from "./staging.ts";
 import type { TransactionEntry } from "./transaction.ts";
 
-const unread = "not read";
 const states = ["open", "committed", "aborted", "failed"];
 
 export class TransactionCheck {
   readonly #find: (finding: Finding) => void;
   readonly #entries = new Map<number, TransactionEntry>();
-  /** By position: the id in hex and the kind of the operation. */
-  readonly #staged = new Map<number, string>();
-  readonly #stagedIds = new Map<number, string>();
+  /** By the place of an id's first operation: where the last one is, if it is another; null if the entry is damaged. */
+  readonly #located = new Map<number, Located | null>();
+  /** By the place of the first operation. */
+  readonly #stagedIds = new Map<number, StagedId & { id: Uint8Array }>();
   readonly #indexed: number[] = [];
 
   constructor(find: (finding: Finding) => void) {
@@ -44,40 +54,27 @@ export class TransactionCheck {
     this.#entries.set(sequence, entry);
   }
 
-  /** Notes the position of a staged operation without reading its value. */
+  /** Notes that there is an entry, which cannot be read. */
   note(key: Uint8Array): void {
-    if (key.length === 4) this.#staged.set(readU32Key(key), unread);
+    if (key.length === 8) this.#located.set(readU53(key), null);
   }
 
+  /** Where the last operation on an id is. */
   staged(key: Uint8Array, body: Uint8Array): void {
-    const position = key.length === 4 ? readU32Key(key) : -1;
-    try {
-      const operations = [...readOperations(body)];
-      if (operations.length !== 1 || position < 0)
-        this.#bad(
-          `Position ${position} has ${operations.length} operations; expected is one.`,
-          key,
-          "staged",
-        );
-      else this.#staged.set(position, `${operations[0].kind} ${toHex(operations[0].id)}`);
-    } catch (error) {
-      this.#bad(
-        `The operation of position ${position} cannot be read: ${(error as Error).message}`,
-        key,
-        "staged",
-      );
-    }
+    if (key.length === 8 && body.length === locatedBytes)
+      this.#located.set(readU53(key), decodeLocated(body));
+    else this.#bad("The place of a staged operation cannot be read.", key, "staged");
   }
 
   stagedId(key: Uint8Array, body: Uint8Array): void {
-    if (body.length !== 6) {
-      this.#bad("A staged id has no position.", key, "stagedIds");
+    if (body.length !== stagedIdBytes) {
+      this.#bad("A staged id has no place.", key, "stagedIds");
       return;
     }
-    const { position, kind } = decodeStagedId(body);
-    if (this.#stagedIds.has(position))
-      this.#bad(`Position ${position} is that of two staged ids.`, key, "stagedIds");
-    this.#stagedIds.set(position, `${kind} ${toHex(key)}`);
+    const staged = decodeStagedId(body);
+    if (this.#stagedIds.has(staged.place))
+      this.#bad(`The place ${staged.place} is that of two staged ids.`, key, "stagedIds");
+    this.#stagedIds.set(staged.place, { ...staged, id: key.slice() });
   }
 
   /** When a transaction was indexed. */
@@ -114,17 +111,63 @@ export class TransactionCheck {
         );
     }
     const expected = head.openTransaction === 0 ? 0 : (open?.staged ?? 0);
-    for (let position = 0; position < expected; position++) {
-      const [operation, id] = [this.#staged.get(position), this.#stagedIds.get(position)];
-      const isSame = operation === id || (operation === unread && id !== undefined);
-      if (operation === undefined || !isSame)
-        this.#bad(
-          `Position ${position} of the open transaction has the operation ${operation ?? "none"}, and the id's entry ${id ?? "none"}.`,
-        );
-    }
-    if (this.#staged.size !== expected || this.#stagedIds.size !== expected)
+    if (this.#stagedIds.size !== expected)
+      this.#bad(`${this.#stagedIds.size} ids are staged; expected are ${expected}.`, undefined, "stagedIds");
+    const replaced = [...this.#stagedIds.values()].filter(({ isReplaced }) => isReplaced);
+    const lost = replaced.find(({ place }) => !this.#located.has(place));
+    if (lost !== undefined)
+      this.#bad(`The last operation of a staged id is not known.`, lost.id, "stagedIds");
+    if (this.#located.size !== replaced.length)
       this.#bad(
-        `${this.#staged.size} operations are staged under ${this.#stagedIds.size} ids; expected are ${expected}.`,
+        `${this.#located.size} operations are noted to have replaced others; expected are ${replaced.length}.`,
+        undefined,
+        "staged",
       );
+  }
+
+  /**
+   * What is wrong with the spool of the open transaction, which only its commit reads.
+   * @param depth `quick` looks at its length only
+   */
+  spoolProblem(
+    sequence: number,
+    spool: { readonly sizeBytes: number | undefined; read: ReadSpool },
+    depth: "quick" | "full",
+  ): string | undefined {
+    const expected = this.#entries.get(sequence)?.spoolBytes ?? 0;
+    if (expected === 0) return undefined;
+    const { sizeBytes } = spool;
+    if (sizeBytes === undefined) return "The file with the operations of the open transaction is missing.";
+    if (sizeBytes < expected)
+      return `The file with the operations of the open transaction has ${sizeBytes} bytes; expected are ${expected}.`;
+    try {
+      return depth === "full"
+        ? this.#operationsProblem((at, into) => spool.read(at, into), expected)
+        : undefined;
+    } catch (error) {
+      if (isQuiverError(error, "data_corrupted")) return error.message;
+      return `The operations of the open transaction cannot be read: ${(error as Error).message}`;
+    }
+  }
+
+  #operationsProblem(spool: ReadSpool, spoolBytes: number): string | undefined {
+    let first = 0;
+    for (const { place, operation } of spoolOperations(spool, spoolBytes)) {
+      const staged = this.#stagedIds.get(place);
+      if (staged === undefined) continue;
+      first++;
+      const located = this.#located.get(place);
+      if (located === null) continue;
+      const last = staged.isReplaced && located !== undefined ? operationAt(spool, located) : operation;
+      const isSame =
+        compareBytes(operation.id, staged.id) === 0 &&
+        compareBytes(last.id, staged.id) === 0 &&
+        last.kind === staged.kind;
+      if (!isSame)
+        return `The operation at place ${place} of the open transaction is a ${last.kind} of ${toHex(last.id)}; expected is a ${staged.kind} of ${toHex(staged.id)}.`;
+    }
+    return first === this.#stagedIds.size
+      ? undefined
+      : `The open transaction has the operations of ${first} of ${this.#stagedIds.size} ids.`;
   }
 }

@@ -7,7 +7,7 @@
 //   quick   every page; the checksums of all values except long records and vectors; that ids, documents, records and vectors refer
 //           to each other; and that the log and the transactions agree with them. A store must pass this before it may be opened,
 //           so that no data is silently missing and nothing crashes.
-//   full    also long values, the contents of records, and the hashes of versions
+//   full    also long values, the contents of records, the hashes of versions, and what the open transaction has staged
 //
 // The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
@@ -15,9 +15,10 @@ import type { Finding } from "@quiver/protocol/shapes/check";
 import { compareBytes, lenientText, readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
+import { SpoolFile } from "../storage/spool-files.ts";
 import { payloadOf } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
-import { requireKnownFormat } from "./format.ts";
+import { isKnownFormat, requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
 import { collectionTables, formatNumbers, metaKeys } from "./tables.ts";
 import { LogCheck } from "./verify-log.ts";
@@ -63,13 +64,14 @@ export function verifyCollection(directory: string, options: VerifyOptions): Ver
   const file = new LmdbFile(directory);
   try {
     requireKnownFormat(file, "collection");
-    return new Verification(file, options).run();
+    return new Verification(directory, file, options).run();
   } finally {
     file.close();
   }
 }
 
 class Verification {
+  readonly #directory: string;
   readonly #file: LmdbFile;
   readonly #options: VerifyOptions;
   readonly #records: RecordCheck;
@@ -81,7 +83,8 @@ class Verification {
   #hasFormat = false;
   #entries = 0;
 
-  constructor(file: LmdbFile, options: VerifyOptions) {
+  constructor(directory: string, file: LmdbFile, options: VerifyOptions) {
+    this.#directory = directory;
     this.#file = file;
     this.#options = options;
     const find = (finding: Finding) => options.onFinding(finding);
@@ -131,13 +134,11 @@ class Verification {
     this.#count();
     if (!isLong) this.#value(table, key, stored);
     else if (table === "records" || table === "dense") this.#records.note(table, key);
-    else if (table === "staged") this.#transactions.note(key);
   }
 
   #longValues(): void {
     for (const table of collectionTables) {
       if (table === "records" || table === "dense") continue;
-      if (table === "staged" && this.#options.depth === "quick") continue;
       for (const { key, stored, isLong } of this.#file.entries(table))
         if (isLong) this.#value(table, key, stored);
     }
@@ -215,7 +216,7 @@ class Verification {
       else if (key === text(metaKeys.format)) {
         const { format, what } = JSON.parse(text(body)) as { format: number; what: string };
         this.#hasFormat = true;
-        if (format !== formatNumbers.collection || what !== "collection")
+        if (!isKnownFormat(format) || what !== "collection")
           bad(
             `The store is a ${what} of format ${format}; expected a collection of format ${formatNumbers.collection}.`,
           );
@@ -226,6 +227,20 @@ class Verification {
       else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);
+    }
+  }
+
+  /** The spool of the open transaction: only its length, or all operations. */
+  #spool({ openTransaction }: Head): void {
+    if (openTransaction === 0) return;
+    const spool = new SpoolFile(this.#directory, openTransaction);
+    try {
+      const problem = this.#transactions.spoolProblem(openTransaction, spool, this.#options.depth);
+      // The transaction of a running server may have ended since, and its spool with it.
+      if (problem === undefined || openTransactionIn(this.#directory) !== openTransaction) return;
+      this.#options.onFinding({ kind: "checksum", table: "staged", message: problem });
+    } finally {
+      spool.close();
     }
   }
 
@@ -250,7 +265,20 @@ class Verification {
     this.#records.conclude(head, this.#versions);
     this.#versions.conclude(head, this.#records);
     this.#transactions.conclude(head);
+    this.#spool(head);
     this.#log.conclude(head);
+  }
+}
+
+/** The number of the open transaction, as the file says at this moment. */
+function openTransactionIn(directory: string): number | undefined {
+  const file = new LmdbFile(directory);
+  try {
+    const stored = file.get("meta", metaKeys.head);
+    const body = stored && payloadOf("meta", metaKeys.head, stored);
+    return body && decodeHead(body).openTransaction;
+  } finally {
+    file.close();
   }
 }
 

@@ -13,6 +13,8 @@ import type {
   DenseIndex,
   Indexes,
   IndexKind,
+  MetadataIndex,
+  MetadataIndexes,
   Recall,
   SparseIndex,
   TextAnalysis,
@@ -21,14 +23,16 @@ import type {
 import type * as search from "@quiver/protocol/shapes/search";
 import type { TransactionCreated, TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
-import type { CallOptions } from "../base/deadline.ts";
+import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import type { StoredVector } from "../collection/reading.ts";
+import type { Rows } from "../collection/rows.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import { kindNames } from "../index/registry.ts";
 import { Checks } from "./collection/checks.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
+import { Matches } from "./collection/matches.ts";
 import { CollectionMemory } from "./collection/memory.ts";
 import { Records } from "./collection/records.ts";
 import { Searches } from "./collection/searches.ts";
@@ -36,8 +40,10 @@ import { type CollectionDependencies, CollectionState } from "./collection/state
 import { Transactions } from "./collection/transactions.ts";
 import { updaterDependencies } from "./collection/updater-dependencies.ts";
 import { Writes } from "./collection/writes.ts";
-import type { Collection, CollectionStatistics, Transaction, VectorExport } from "./contract.ts";
+import type { Collection, CollectionStatistics, RecordPage, Transaction, VectorExport } from "./contract.ts";
 import { failingTasks } from "./failing-tasks.ts";
+import { type Restricted, restrictedCollection } from "./restricted-collection.ts";
+import type { AcquiredView, Attachable } from "./threads/messages.ts";
 
 export class OpenCollection implements Collection {
   readonly #state: CollectionState;
@@ -45,6 +51,7 @@ export class OpenCollection implements Collection {
   readonly #load: LoadState;
   readonly #writes: Writes;
   readonly #records: Records;
+  readonly #matches: Matches;
   readonly #indexes: IndexAdministration;
   readonly #searches: Searches;
   readonly #checks: Checks;
@@ -71,6 +78,7 @@ export class OpenCollection implements Collection {
       this.#searches.forgetRecall(),
     );
     this.#records = new Records(state);
+    this.#matches = new Matches(state);
     this.#checks = new Checks(state);
   }
 
@@ -169,6 +177,22 @@ export class OpenCollection implements Collection {
     return undefined;
   }
 
+  /** The collection for a caller that sees only some records. */
+  restrictedTo(rows: Rows): Restricted {
+    return restrictedCollection(
+      {
+        collection: this,
+        writes: this.#writes,
+        records: this.#records,
+        matches: this.#matches,
+        indexes: this.#indexes,
+        searches: this.#searches,
+        transactions: this.#transactions,
+      },
+      rows,
+    );
+  }
+
   /** Resolves when the indexes have all records that exist now. */
   indexed(): Promise<void> {
     return this.#state.indexed();
@@ -197,6 +221,7 @@ export class OpenCollection implements Collection {
     await indexer?.written();
     await gate.empty();
     await this.#load.settled();
+    await this.#state.dependencies.closeInThreads(this.#state.entry.internalId);
     await store.close();
   }
 
@@ -243,6 +268,38 @@ export class OpenCollection implements Collection {
     return this.#records.exportVectors();
   }
 
+  exportMatching(...how: Parameters<Collection["exportMatching"]>): Promise<VectorExport> {
+    return this.#records.exportMatching(...how);
+  }
+
+  count(...how: Parameters<Collection["count"]>): Promise<number> {
+    return this.#matches.count(...how);
+  }
+
+  facet(...how: Parameters<Collection["facet"]>): ReturnType<Collection["facet"]> {
+    return this.#matches.facet(...how);
+  }
+
+  scroll(...how: Parameters<Collection["scroll"]>): Promise<RecordPage> {
+    return this.#matches.scroll(...how);
+  }
+
+  fetch(...how: Parameters<Collection["fetch"]>): ReturnType<Collection["fetch"]> {
+    return this.#matches.fetch(...how);
+  }
+
+  deleteMatching(...how: Parameters<Collection["deleteMatching"]>): Promise<number> {
+    return this.#writes.deleteMatching(...how);
+  }
+
+  updateMatching(...how: Parameters<Collection["updateMatching"]>): Promise<number> {
+    return this.#writes.updateMatching(...how);
+  }
+
+  patch(...how: Parameters<Collection["patch"]>): Promise<void> {
+    return this.#writes.patch(...how);
+  }
+
   /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */
   workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#records.workAside(work);
@@ -260,6 +317,42 @@ export class OpenCollection implements Collection {
     return this.#records.version(hash);
   }
 
+  // ---- Serving threads
+
+  /** What a serving thread needs to search it. */
+  get attachable(): Attachable {
+    const { entry, definition, dependencies, shared } = this.#state;
+    return {
+      internalId: entry.internalId,
+      directory: dependencies.directory,
+      definition,
+      shared: shared.words,
+    };
+  }
+
+  /** A view for a serving thread, with the indexes that a search needs, as `Searched.acquireView`; pinned until `release`. */
+  acquireShared(needed: readonly IndexKind[], options?: CallOptions): Promise<AcquiredView> {
+    return this.#state.gate.pass(async () => {
+      const view = await this.#searches.acquireView(needed, Deadline.of(options));
+      try {
+        const definitions = this.#searches.indexDefinitions(view.readTxn);
+        return { posted: { view: view.shared, definitions }, release: () => view.unpin() };
+      } catch (error) {
+        view.unpin();
+        throw error;
+      }
+    });
+  }
+
+  /** Ends what a serving thread that has died was doing. */
+  abandon(slot: number): void {
+    this.#state.indexer?.abandon(slot);
+  }
+
+  upsertEncoded(batch: Uint8Array, records: number, options?: CallOptions): Promise<void> {
+    return this.#writes.upsertEncoded(batch, records, options);
+  }
+
   // ---- Indexes
 
   createDenseIndex(definition: DenseIndex): Promise<void> {
@@ -275,6 +368,18 @@ export class OpenCollection implements Collection {
   }
 
   /** Creates the indexes that `auto_create_index` requests. */
+  createMetadataIndex(field: string, request: MetadataIndex): Promise<void> {
+    return this.#indexes.createMetadataIndex(field, request);
+  }
+
+  deleteMetadataIndex(field: string): Promise<void> {
+    return this.#indexes.deleteMetadataIndex(field);
+  }
+
+  metadataIndexes(): MetadataIndexes {
+    return this.#indexes.metadataIndexes();
+  }
+
   createAutomatic(kind: IndexKind): Promise<void> {
     return this.#indexes.createAutomatic(kind);
   }
@@ -302,6 +407,14 @@ export class OpenCollection implements Collection {
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse> {
     return this.#searches.searchBatchDense(request, options);
+  }
+
+  recommend(request: search.Recommend, options?: CallOptions): Promise<search.SearchResponse> {
+    return this.#searches.recommend(request, options);
+  }
+
+  neighbors(...how: Parameters<Collection["neighbors"]>): Promise<search.SearchResponse> {
+    return this.#searches.neighbors(...how);
   }
 
   searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {

@@ -14,16 +14,21 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Includable } from "@quiver/protocol/shapes/include";
 import type {
   AnalyzeText,
   DenseIndex,
   Indexes,
   IndexKind,
+  MetadataIndex,
+  MetadataIndexes,
   Recall,
   SparseIndex,
   TextAnalysis,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import type * as matching from "@quiver/protocol/shapes/matching";
 import type * as search from "@quiver/protocol/shapes/search";
 import type {
   CreateSnapshot,
@@ -42,6 +47,7 @@ import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
+import type { Calls, Handlers } from "./threads/calls.ts";
 
 export type DatabaseOptions = {
   /** Directory of all data; created if it does not exist. Only one process can use it at a time. */
@@ -50,13 +56,15 @@ export type DatabaseOptions = {
   lockWaitMs?: number;
   /**
    * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded; operations that would still exceed it are rejected
-   * with `memory_budget_exceeded`, as are operations that would take the process more than 512 MiB beyond it. Default: no limit.
+   * with `memory_budget_exceeded`, as are operations that would take the process more than 512 MiB beyond it (128 MiB more for each of `readerThreads`). Default: no limit.
    */
   memoryBudgetBytes?: number;
   /** An open transaction that gets no operation for this long is aborted. Default one hour. */
   transactionIdleMs?: number;
   /** Threads that build dense indexes. Default: the cores but one, 1 to 8. */
   builderThreads?: number;
+  /** Threads besides the caller's that may search, at most (`Database.threads`). Each takes some memory of every graph. Default 0. */
+  readerThreads?: number;
   /** Number of versions that are kept and listed per collection. Default 1,000. */
   versionsKept?: number;
   /** Receives what happens in the background. Never keys, vectors or texts. */
@@ -71,21 +79,30 @@ export type DatabaseLog = {
   error(fields: Record<string, unknown>, message: string): void;
 };
 
+export { release } from "../base/bytes.ts";
 export { type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
+export { checkRowFilter } from "../collection/rows.ts";
+export { resultJson } from "../query/result.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */
 export type StoredVector = {
-  /** The record as objects. Numbers in `metadata` are JavaScript numbers. */
-  toRecord(): VectorRecord;
+  /**
+   * The record as objects. Numbers in `metadata` are JavaScript numbers.
+   * @param include with these fields, the id and the document's alone; default: all
+   */
+  toRecord(include?: readonly Includable[] | null): VectorRecord;
   /** The record as JSON text with `metadata` exactly as it was written. */
-  toJson(): string;
+  toJson(include?: readonly Includable[] | null): string;
 };
+
+/** Some records, and where the next page begins; null: there are no more. */
+export type RecordPage = { readonly vectors: readonly StoredVector[]; readonly nextCursor: string | null };
 
 /** All vectors of one version. Holds a snapshot until it is iterated to the end, left or released. */
 export type VectorExport = Iterable<StoredVector> & {
@@ -93,6 +110,9 @@ export type VectorExport = Iterable<StoredVector> & {
   readonly count: number;
   release(): void;
 };
+
+/** What an export selects. */
+export type ExportMatching = { readonly filter?: Filter | null };
 
 export interface Database {
   /**
@@ -107,6 +127,11 @@ export interface Database {
   loadedCollections(): string[];
   /** @throws collection_not_found */
   collection(name: string): Collection;
+  /**
+   * The database as it is for a caller that sees only the records that match a filter, in every collection: others do not exist for it, and
+   * it writes no others. @throws invalid_filter
+   */
+  restrictedTo(filter: Filter): RestrictedDatabase;
   /** Deletes the collection and frees its disk space. @throws collection_not_found */
   deleteCollection(name: string): Promise<void>;
   /** Backups of collections, as files in the data directory. */
@@ -124,10 +149,26 @@ export interface Database {
     reaches?: (snapshot: Snapshot) => boolean,
   ): Promise<RestoredCollection>;
   statistics(): DatabaseStatistics;
+  /** For a server whose threads search in place, see threads/owner.ts. */
+  readonly threads: ServingThreads;
   /** Sessions and the generated admin key live in the catalog. */
   readonly credentials: Credentials;
   /** Finishes accepted requests, stops all threads, closes the store. */
   close(): Promise<void>;
+}
+
+/** The threads of a server, from their owner's side; the other side is a `ThreadDatabase`. */
+export interface ServingThreads {
+  /**
+   * Handlers for the calls of a thread.
+   * @param slot from 1 to `readerThreads`
+   * @param recheck called before a write is passed on; throws if who pays for it may not write any more
+   */
+  handlers(slot: number, recheck: (payer: string) => void): Handlers;
+  /** A thread begins. @param calls to it, with these handlers */
+  admit(slot: number, calls: Calls): void;
+  /** A thread has ended; its slot is free. */
+  abandon(slot: number): void;
 }
 
 /** A small durable map for the server's own data: the verifier of the admin key, sessions. Values are JSON. */
@@ -250,6 +291,26 @@ export interface Collection {
   ): Promise<void>;
   /** Every vector of the version that is current now, in the order in which they were written. */
   exportVectors(): VectorExport;
+  /** Those of them that match a filter, which are found first. @throws invalid_filter, deadline_exceeded */
+  exportMatching(request: ExportMatching, options?: CallOptions): Promise<VectorExport>;
+
+  /** How many records match; without a filter all of them. */
+  count(request?: matching.CountMatching, options?: CallOptions): Promise<number>;
+  /** The values of a field among the matching records, most frequent first. */
+  facet(request: matching.FacetVectors, options?: CallOptions): Promise<matching.Facets["facets"]>;
+  /** A page of the matching records. Cursors survive writes. */
+  scroll(request?: matching.ScrollVectors, options?: CallOptions): Promise<RecordPage>;
+  /** Records by their ids, in this order; null where there is none. */
+  fetch(request: matching.FetchVectors, options?: CallOptions): Promise<readonly (StoredVector | null)[]>;
+  /**
+   * Deletes the matching records of one version, as one version. The deadline counts until the writer has the request.
+   * @returns how many there were. @throws invalid_filter, also for a filter without conditions
+   */
+  deleteMatching(request: matching.DeleteMatching, options?: CallOptions): Promise<number>;
+  /** Merges a patch (RFC 7396) into the metadata of the matching records of one version, as one version. @returns how many there were */
+  updateMatching(request: matching.ExactUpdateMatching, options?: CallOptions): Promise<number>;
+  /** Merges a patch into the metadata of a record. @throws vector_not_found */
+  patch(id: string, request: matching.ExactPatch, options?: CallOptions): Promise<void>;
 
   createDenseIndex(definition: DenseIndex): Promise<void>;
   createSparseIndex(definition: SparseIndex): Promise<void>;
@@ -283,6 +344,15 @@ export interface Collection {
   check(): Promise<CheckReport>;
   /** @throws index_not_found */
   deleteIndex(kind: IndexKind): Promise<void>;
+  /**
+   * Declares the type of a field of the metadata, and builds an index of it in the background; filters use it when it is built. A field
+   * that has the type already stays as it is. A field that is declared as `datetime` is compared by time from now on.
+   * @throws index_already_exists for a field with another type
+   */
+  createMetadataIndex(field: string, request: MetadataIndex): Promise<void>;
+  /** @throws index_not_found */
+  deleteMetadataIndex(field: string): Promise<void>;
+  metadataIndexes(): MetadataIndexes;
   /** Resolves when every index has caught up with the version that is current now. */
   indexed(): Promise<void>;
 
@@ -291,6 +361,17 @@ export interface Collection {
     request: search.BatchDenseSearch,
     options?: CallOptions,
   ): Promise<search.BatchSearchResponse>;
+  /**
+   * Records that are like the positive examples and unlike the negative ones; the examples themselves are not among them.
+   * @throws vector_not_found for an id; invalid_request for the id of a record without a dense vector
+   */
+  recommend(request: search.Recommend, options?: CallOptions): Promise<search.SearchResponse>;
+  /** The records whose dense vectors are nearest to that of a record, without itself. @throws as `recommend` does */
+  neighbors(
+    id: string,
+    request?: Pick<search.Recommend, "top_k" | "filter" | "include">,
+    options?: CallOptions,
+  ): Promise<search.SearchResponse>;
   searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse>;
   searchBatchSparse(
     request: search.BatchSparseSearch,
@@ -318,6 +399,51 @@ export interface Collection {
   /** @throws invalid_version_hash */
   version(hash: string): Version;
 }
+
+/**
+ * A collection for a caller that sees only some of its records. Answers, scores included, are those of a collection that has no others, but
+ * approximate dense searches may miss other records. Writes of records that the caller could not see, and of ids of records that it
+ * does not see, are `forbidden`; a transaction of another caller is not found.
+ */
+export type RestrictedCollection = Pick<
+  Collection,
+  | "name"
+  | "analyzeText"
+  | "get"
+  | "has"
+  | "eachOfDocument"
+  | "exportMatching"
+  | "count"
+  | "facet"
+  | "scroll"
+  | "fetch"
+  | "upsert"
+  | "delete"
+  | "deleteMatching"
+  | "updateMatching"
+  | "patch"
+  | "searchDense"
+  | "searchBatchDense"
+  | "recommend"
+  | "neighbors"
+  | "searchSparse"
+  | "searchBatchSparse"
+  | "searchText"
+  | "searchBatchText"
+  | "searchHybrid"
+  | "searchBatchHybrid"
+  | "beginTransaction"
+  | "transaction"
+  | "transactions"
+> & {
+  /** With the number of records that the caller sees. */
+  describe(): Promise<CollectionDetail>;
+};
+
+export type RestrictedDatabase = Pick<Database, "listCollections" | "loadedCollections"> & {
+  /** @throws collection_not_found */
+  collection(name: string): RestrictedCollection;
+};
 
 export interface Transaction {
   readonly id: string;

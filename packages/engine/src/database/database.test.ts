@@ -8,7 +8,7 @@ import type { CreateCollection } from "@quiver/protocol/shapes/collection";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { utf8 } from "../base/bytes.ts";
+import { text, utf8 } from "../base/bytes.ts";
 import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
@@ -290,6 +290,36 @@ it("[F3] data of a format that is no longer supported is rejected with a clear m
   expect(readFileSync(join(path, "data.mdb")).equals(before)).toBe(true);
   await write(formatNumbers.collection);
   expect((await open()).listCollections()).toEqual([{ name: "c" }]);
+});
+
+it("[F3] a collection of the format before this one is opened if it has no open transaction", async () => {
+  const db = await open();
+  await db.createCollection(definition("c"));
+  await db.collection("c").upsert(vectors(3));
+  const { transaction_id: id } = await db.collection("c").beginTransaction();
+  await shut();
+  const path = join(directory, "collections", directories()[0]);
+  const formatIn = async (change?: number): Promise<string> => {
+    const store = new LmdbStore(path, collectionTables);
+    if (change !== undefined)
+      store.write((w) => w.put("meta", metaKeys.format, utf8(`{"format":${change},"what":"collection"}`)));
+    const readTxn = store.beginRead();
+    const format = text(readTxn.get("meta", metaKeys.format) as Uint8Array);
+    readTxn.release();
+    await store.close();
+    return format;
+  };
+  await formatIn(2);
+  expect(await codeOf(() => openDatabase({ dataDir: directory }))).toBe("format_too_old");
+  expect(await codeOf(() => checkDirectory(directory))).toBe("format_too_old");
+  await formatIn(3);
+  await (await open()).collection("c").transaction(id).abort();
+  await shut();
+  await formatIn(2);
+  expect((await checkDirectory(directory)).findings).toEqual([]);
+  expect((await open()).collection("c").has("v1")).toBe(true);
+  await shut();
+  expect(await formatIn()).toBe('{"format":3,"what":"collection"}');
 });
 
 it("[C1] a corrupted record is named, never served, and the rest continues to work", async () => {

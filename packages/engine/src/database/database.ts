@@ -31,6 +31,7 @@ const optionNames = [
   "memoryBudgetBytes",
   "transactionIdleMs",
   "builderThreads",
+  "readerThreads",
   "versionsKept",
   "lockWaitMs",
   "log",

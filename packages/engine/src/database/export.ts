@@ -5,7 +5,8 @@
 // truncated export for a complete one.
 
 import { readHead } from "../collection/head.ts";
-import { allVectors, type StoredVector } from "../collection/reading.ts";
+import { allVectors, type StoredVector, vectorsAt } from "../collection/reading.ts";
+import type { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 import type { VectorExport } from "./contract.ts";
 
@@ -18,13 +19,16 @@ export class RunningExport implements VectorExport, Iterator<StoredVector> {
   #stoppedBy: Error | null = null;
   #isOver = false;
 
-  /** Takes ownership of the snapshot. */
-  constructor(readTxn: ReadTransaction, onEnd: () => void) {
+  /**
+   * Takes ownership of the snapshot.
+   * @param only the records that are exported, which the snapshot must have; null: all of them
+   */
+  constructor(readTxn: ReadTransaction, only: OrdinalBitmap | null, onEnd: () => void) {
     const { version, live } = readHead(readTxn);
     this.version = version;
-    this.count = live;
+    this.count = only?.count ?? live;
     this.#readTxn = readTxn;
-    this.#vectors = allVectors(readTxn);
+    this.#vectors = only === null ? allVectors(readTxn) : vectorsAt(readTxn, only.toOrdinals());
     this.#onEnd = onEnd;
   }
 

@@ -120,6 +120,15 @@ const recordOf = (i: number) => ({
     1 + ((i * d) % 7),
   ]) as [number, number][],
   text: Array.from({ length: 20 + (i % 41) }, (_, w) => wordOf(i * 61 + w)).join(" "),
+  metadata: {
+    n: i * 1.5,
+    few: i % 5,
+    on: i % 3 === 0,
+    key: `key ${i}`,
+    color: ["red", "green", "blue"][i % 3],
+    tags: [wordOf(i), wordOf(i + 7)],
+    at: new Date(1.7e12 + 1_000 * i).toISOString(),
+  },
 });
 
 async function made(kinds: readonly IndexKind[], type: string, positions: boolean): Promise<Database> {
@@ -170,6 +179,23 @@ function estimate(kind: IndexKind): number {
     void store.close();
   }
 }
+
+test("[R11] metadata indexes: the estimate from the records and the real size, within a third", async () => {
+  const collection = (await made([], "", false)).collection("c");
+  const types = {
+    n: "number",
+    few: "number",
+    on: "boolean",
+    key: "keyword",
+    color: "keyword",
+    tags: "keyword",
+    at: "datetime",
+  } as const;
+  for (const [field, type] of Object.entries(types)) await collection.createMetadataIndex(field, { type });
+  await collection.indexed();
+  for (const { field, status } of collection.metadataIndexes().indexes)
+    expect([field, off(estimate(`metadata:${field}`), status.memory_bytes) < 1 / 3]).toEqual([field, true]);
+});
 
 test.each([
   ["dense", "auto", false],

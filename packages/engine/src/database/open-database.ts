@@ -12,20 +12,29 @@ import type {
   CollectionSummary,
   CreateCollection,
 } from "@quiver/protocol/shapes/collection";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
+import { Rows } from "../collection/rows.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import { Builders } from "../runtime/builders.ts";
 import { collectionDirectory, removeOrphans } from "../runtime/data-directory.ts";
-import { MemoryBudget } from "../runtime/memory.ts";
+import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../runtime/memory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { Catalog } from "./catalog.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
 import { CollectionChanges } from "./collection-changes.ts";
 import { Collections } from "./collections.ts";
-import type { Collection, Credentials, Database, DatabaseOptions, DatabaseStatistics } from "./contract.ts";
+import type {
+  Collection,
+  Credentials,
+  Database,
+  DatabaseOptions,
+  DatabaseStatistics,
+  RestrictedDatabase,
+} from "./contract.ts";
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { LimitedWork } from "./limited-work.ts";
 import { MemoryBalance } from "./memory-balance.ts";
@@ -33,6 +42,7 @@ import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
 import { Restores } from "./restores.ts";
 import { KeptSnapshots } from "./snapshots.ts";
+import { ThreadsOwner } from "./threads/owner.ts";
 
 /** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
 const idleCheckMs = 10_000;
@@ -56,6 +66,7 @@ export class OpenDatabase implements Database {
   readonly #changes: CollectionChanges;
   readonly #balance: MemoryBalance;
   readonly snapshots: KeptSnapshots;
+  readonly threads: ThreadsOwner;
   #closing: Promise<void> | null = null;
   readonly #memory: MemoryBudget;
   readonly #limited = new LimitedWork();
@@ -79,6 +90,7 @@ export class OpenDatabase implements Database {
     };
     this.#memory = new MemoryBudget({
       budgetBytes: memoryBudgetBytes,
+      besideBytes: processBytesBeside + (options.readerThreads ?? 0) * processBytesPerThread,
       indexBytes: () => this.#collections.expectedBytes,
       freeMemory: (indexBytesMax, isAgain) => this.#balance.freeMemory(indexBytesMax, isAgain),
     });
@@ -91,6 +103,7 @@ export class OpenDatabase implements Database {
       },
       () => this.#restores.count,
     );
+    this.threads = new ThreadsOwner(this.#collections, options.readerThreads ?? 0);
     this.#balance = new MemoryBalance(this.#collections, { ...shared, budgetBytes: memoryBudgetBytes });
     const reopening = new Reopening(this.#collections, {
       ...shared,
@@ -157,6 +170,8 @@ export class OpenDatabase implements Database {
       checkAlone: (run) => this.#limited.checkAlone(run),
       onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
       beginExport: () => this.#limited.beginExport(),
+      readerSlots: this.#options.readerThreads ?? 0,
+      closeInThreads: (internalId) => this.threads.closeStore(internalId),
     };
   }
 
@@ -192,6 +207,15 @@ export class OpenDatabase implements Database {
 
   collection(name: string): Collection {
     return this.#collections.find(name);
+  }
+
+  restrictedTo(filter: Filter): RestrictedDatabase {
+    const rows = new Rows(filter);
+    return {
+      listCollections: () => this.listCollections(),
+      loadedCollections: () => this.loadedCollections(),
+      collection: (name) => this.#collections.find(name).restrictedTo(rows),
+    };
   }
 
   async deleteCollection(name: string): Promise<void> {

@@ -1,4 +1,3 @@
-import { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 // Does a new kind of index need more than its object and a line of the registry?
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -7,14 +6,17 @@ import { join } from "node:path";
 import type { IndexStatus } from "@quiver/protocol/shapes/index-definition";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Deadline } from "../base/deadline.ts";
+import { finishAtOnce } from "../base/steps.ts";
 import { defineCollection } from "../collection/definition.ts";
 import { prepareCollection } from "../collection/format.ts";
 import { encodeUpserts } from "../collection/schema.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { Visibility } from "../collection/visibility.ts";
+import { readFilter } from "../filter/read-filter.ts";
 import { register } from "../index/registry.ts";
 import { Toy, type ToyLeg, toyCalls, toyKind, toyName } from "../index/testing/toy-kind.ts";
 import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
+import { lookUpIn } from "../query/filter/look-up.ts";
 import type { Plan } from "../query/plan.ts";
 import { runPlan } from "../query/search.ts";
 import { Views } from "../runtime/view.ts";
@@ -121,26 +123,35 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
     queries: [[leg(2)], [leg(3)], [leg(7)]],
     topK: 2,
     returnRawText: true,
+    selection: {
+      excluded: new Set(),
+      diversity: null,
+      scoreMin: Number.NEGATIVE_INFINITY,
+      offset: 0,
+      group: null,
+    },
+    include: [],
     explain: true,
     beam: { exact: false, efSearch: null, recallTarget: null },
-    allowed: null,
+    filters: [],
     fusion: null,
     deadline: Deadline.none,
   };
-  const [two, three, none] = await runPlan(view, plan);
+  const lookUp = lookUpIn(view);
+  const [two, three, none] = await runPlan(view, plan, lookUp);
   expect(two.results).toMatchObject([
     { id: "id-bb", score: 1, text: "bb", explanation: { [toyName]: { rank: 1, score: 1, length: 2 } } },
     { id: "id-cc", explanation: { [toyName]: { rank: 2, contribution: 1, length: 2 } } },
   ]);
   expect(three.results.map(({ id }) => id)).toEqual(["id-eee"]);
   expect(none.results).toEqual([]);
-  const allowed = OrdinalBitmap.of(Uint32Array.of(0, 2, 3));
-  const [among, nothing] = await runPlan(view, { ...plan, allowed });
+  const filter = finishAtOnce(readFilter({ id: { in: ["id-a", "id-cc", "id-dd"] } }));
+  const [among, nothing] = await runPlan(view, { ...plan, filters: [filter, filter, filter] }, lookUp);
   expect(nothing.results).toEqual([]);
   expect(among.results.map(({ id }) => id)).toEqual(["id-cc", "id-dd"]);
   const weights = { dense: 0, sparse: 0, "tf-idf": 0, [toyName]: 2 };
   const fused = { ...plan, queries: [[leg(2), leg(3)]], topK: 4, fusion: { constant: 60, weights } };
-  const [both] = await runPlan(view, fused);
+  const [both] = await runPlan(view, fused, lookUp);
   expect(both.results.map(({ id }) => id)).toEqual(["id-bb", "id-eee", "id-cc", "id-dd"]);
   expect(both.results[0].score).toBe(2 / 61);
   view.unpin();

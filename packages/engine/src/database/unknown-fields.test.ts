@@ -106,7 +106,7 @@ const calls: [string, string, string | undefined, () => unknown][] = [
     undefined,
     () => c.searchBatchSparse(loose({ query_terms_list: [[{ index: 1, value: 1, weight: 1 }]] })),
   ],
-  ["searchText", "filter", undefined, () => c.searchText(loose({ query: "fox", filter: {} }))],
+  ["searchText", "filters", "filter", () => c.searchText(loose({ query: "fox", filters: {} }))],
   ["searchBatchText", "topk", "top_k", () => c.searchBatchText(loose({ queries: ["fox"], topk: 1 }))],
   [
     "searchHybrid",

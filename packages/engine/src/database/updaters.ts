@@ -4,7 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, isMetadataIndex } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
@@ -28,9 +28,11 @@ export type UpdaterDependencies = IndexDependencies & {
   onProblem(what: string, problem: unknown): void;
 };
 
-/** Path of an index's checkpoint. */
+/** Path of an index's checkpoint. The name of a field never becomes a path. */
 export const checkpointPath = (directory: string, kind: IndexKind): string =>
-  join(directory, "checkpoints", kind);
+  join(directory, "checkpoints", isMetadataIndex(kind) ? `metadata-${sha256Of(kind)}` : kind);
+
+const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 function definitionOf(kind: IndexKind, definitions: IndexDefinitions): IndexDefinition {
   const definition = definitions[kind];
@@ -47,8 +49,7 @@ function blueprintOf(
   return kindNamed(kind).blueprint(collection, definitionOf(kind, definitions), dependencies);
 }
 
-const configurationOf = ({ deciding }: IndexBlueprint): string =>
-  createHash("sha256").update(JSON.stringify(deciding)).digest("hex");
+const configurationOf = ({ deciding }: IndexBlueprint): string => sha256Of(JSON.stringify(deciding));
 
 /** How an index is checkpointed, for readers of checkpoints that do not serve the index. */
 export function checkpointOf(...of: Parameters<typeof blueprintOf>): {

@@ -8,6 +8,7 @@ import type {
   DenseIndex,
   IndexKind,
   IndexStatus,
+  MetadataDefinition,
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
@@ -18,7 +19,7 @@ import type { GraphBuilders } from "./hnsw/jobs.ts";
 import type { Allowed } from "./ordinal-bitmap.ts";
 import type { AnalysedTexts } from "./text/analysed.ts";
 
-export type IndexDefinition = DenseIndex | SparseIndex | TextIndex;
+export type IndexDefinition = DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
 
 /** The properties of a collection that indexes depend on. */
 export type IndexedCollection = {
@@ -29,8 +30,13 @@ export type IndexedCollection = {
   readonly text: boolean;
 };
 
-/** How many of a collection's records have vectors of each sort, and texts. */
-export type ContentCounts = { readonly dense: number; readonly sparse: number; readonly text: number };
+/** How many records a collection has, and how many of them have vectors of each sort, and texts. */
+export type ContentCounts = {
+  readonly live: number;
+  readonly dense: number;
+  readonly sparse: number;
+  readonly text: number;
+};
 
 /** A text as it is stored: as it was written, or its words with a space between. */
 export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
@@ -39,6 +45,8 @@ export type StoredText = { readonly kind: "raw" | "processed"; readonly value: s
 export interface StoredContent {
   readonly sparse: { readonly indices: Uint32Array; readonly values: Float32Array } | null;
   readonly text: StoredText | null;
+  /** JSON text in UTF-8; borrowed. */
+  readonly metadataBytes: Uint8Array | null;
 }
 
 /** What an index needs from its owner. */
@@ -158,11 +166,19 @@ export interface SearchedVersion {
 export type LegOptions = {
   /** The ordinals that may be found at all; null: every one. */
   readonly allowed: Allowed;
+  /**
+   * The ordinals that exist for the caller, `allowed` among them; absent or null: all. What is found, and its scores, depend on no others.
+   * Like `allowed`, it can have ordinals that the version does not see.
+   */
+  readonly rows?: Allowed;
   /** Whether every vector is read. */
   readonly isExact: boolean;
   /** The beam of a graph; undefined: the index's own. */
   readonly ef: number | undefined;
 };
+
+/** How an index has used the set of allowed ordinals, and what it expected of each way, in microseconds. */
+export type ChosenWay = { readonly way: string; readonly estimates: Readonly<Record<string, number>> };
 
 /** The legs of one kind of a request's queries, in order, on one version. */
 export interface LegSearches {
@@ -171,6 +187,8 @@ export interface LegSearches {
    * one after the other, each once.
    */
   search(leg: number, k: number): Steps<Candidates>;
+  /** How the leg that was searched last used `allowed`, which is a set; absent where there is one way only. */
+  chosen?(leg: number, k: number): ChosenWay;
   /**
    * Explains the scores of records found by the last searched leg: additional fields of their explanations. The sum of a record's matches,
    * in their order and starting with 0, is its score, bit for bit.

@@ -59,6 +59,11 @@ export class OrdinalBitmap {
     return new OrdinalBitmap({ words, firstWord, count: length });
   }
 
+  /** The set of the bits of words, which must not change any more. */
+  static ofWords(words: Uint32Array<SharedArrayBuffer>, firstWord: number): OrdinalBitmap {
+    return new OrdinalBitmap({ words, firstWord, count: countBits(words) });
+  }
+
   /** The set that another thread has made. */
   static attach(shared: SharedBitmap): OrdinalBitmap {
     return new OrdinalBitmap(shared);
@@ -86,6 +91,20 @@ export class OrdinalBitmap {
     invariant(count === this.count, `a set of ${this.count} ordinals has ${count} bits`);
     return ordinals;
   }
+}
+
+/** Bits that are set. */
+export function countBits(words: Uint32Array): number {
+  let count = 0;
+  for (let i = 0; i < words.length; i++) count += bitsOf(words[i]);
+  return count;
+}
+
+/** Bits of a word that are set. */
+export function bitsOf(word: number): number {
+  let bits = word - ((word >>> 1) & 0x5555_5555);
+  bits = (bits & 0x3333_3333) + ((bits >>> 2) & 0x3333_3333);
+  return Math.imul((bits + (bits >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
 }
 
 /** The ordinals that may be found at all; null: every one. A search finds only what its version sees, and what is allowed. */

@@ -52,6 +52,14 @@ export type IndexerEvents = {
   mayTake?(bytes: number): boolean;
 };
 
+/** What an indexer is of. */
+export type IndexerOptions = {
+  /** Of the collection, for the scheduler. */
+  readonly name?: string;
+  /** Other threads that may search, at most; their slots are numbered from 1. Default 0. */
+  readonly readerSlots?: number;
+};
+
 /** Name of the background task, in the log and in the status. */
 export const indexing = "indexing";
 
@@ -70,11 +78,13 @@ export class Indexer {
   readonly #backlog: Backlog;
   #hasFailed = false;
 
-  /**
-   * @param background of the collection: stopped when the collection closes
-   * @param name of the collection, for the scheduler
-   */
-  constructor(store: Store, events: IndexerEvents, background: Background, name = "") {
+  /** @param background of the collection: stopped when the collection closes */
+  constructor(
+    store: Store,
+    events: IndexerEvents,
+    background: Background,
+    { name = "", readerSlots = 0 }: IndexerOptions = {},
+  ) {
     this.#task = new Task({ key: "indexing", group: name });
     this.#background = background;
     this.#completion = new Completion((version) => events.onComplete(version));
@@ -90,7 +100,7 @@ export class Indexer {
       this.#updaters.closeIndexes();
       if (this.#visibility.closedCount > 0) this.wake();
     };
-    this.#views = new Views(onOldestReleased, 0, identities);
+    this.#views = new Views(onOldestReleased, readerSlots, identities);
     this.#visibility = new Visibility((free) => this.retire(free));
     this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, {
       onPublished: (view) => this.#waiters.serve(view),
@@ -104,6 +114,11 @@ export class Indexer {
   retire(free: () => void): void {
     this.#views.retire(free);
     this.wake();
+  }
+
+  /** Ends what a thread that has died was doing. */
+  abandon(slot: number): void {
+    this.#views.abandon(slot);
   }
 
   updater(kind: IndexKind): IndexUpdater | undefined {

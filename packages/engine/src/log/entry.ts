@@ -13,7 +13,7 @@
 // (big-endian). The bytes have no checksum: the layer that stores or sends them adds its own.
 
 import { QuiverError } from "@quiver/protocol/errors";
-import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, indexKinds, isMetadataIndex } from "@quiver/protocol/shapes/index-definition";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { fromHex, readU53, text, toHex, u53Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -180,7 +180,7 @@ class EntryReader {
 
   index(): IndexKind {
     const name = this.text16();
-    const kind = indexKinds.find((known) => known === name);
+    const kind = isMetadataIndex(name) ? name : indexKinds.find((known) => known === name);
     if (kind === undefined) throw this.unreadable();
     return kind;
   }

@@ -1,6 +1,6 @@
 // Which queued requests become an entry, and what happens if something fails?
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QuiverError } from "@quiver/protocol/errors";
@@ -13,10 +13,11 @@ import { applyEntry, type LogEntry } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { indexedMs } from "../collection/indexed.ts";
 import { encodeDelete, encodeUpserts } from "../collection/schema.ts";
-import { collectionTables, ordinalKey } from "../collection/tables.ts";
+import { collectionTables } from "../collection/tables.ts";
 import { readTransaction, type TransactionEntry } from "../collection/transaction.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { MemoryStore } from "../storage/memory.ts";
+import { spoolFile } from "../storage/spool-files.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "./sequencer.ts";
 import { createdMs, definition, prepared, read, seenOf, stateOf } from "./testing/histories.ts";
 
@@ -146,13 +147,17 @@ it("[L4] a commit that fails leaves its transaction open, or ends it as failed w
   const before = stateOf(store);
   expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["max_vectors_exceeded"]);
   expect(stateOf(store)).toEqual(before);
-  damage("staged", ordinalKey(1));
+  const spool = spoolFile(path, read(store, (s) => readTransaction(s, first)).sequence);
+  const bytes = readFileSync(spool);
+  bytes[bytes.length - 1] ^= 1;
+  writeFileSync(spool, bytes);
   write(remove("6"));
   entries.length = 0;
   expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["data_corrupted"]);
   expect(kinds()).toEqual([["fail"]]);
   expect(read(store, (s) => readTransaction(s, first))).toMatchObject({ state: "failed", endedMs: nowMs });
   expect(codes(write({ kind: "commit", transactionId: first }))).toEqual(["transaction_not_open"]);
+  expect(existsSync(spool)).toBe(false);
 });
 
 it("[L4] an entry that does not become durable fails for all of its requests, and the next takes its number", () => {

@@ -28,6 +28,7 @@ import { accept, type LoggedRequest, requireWithinLimits, type WriteRequest } fr
 import { Application, type LogEntry, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { noteIndexed } from "../collection/indexed.ts";
+import { readOperations } from "../collection/record.ts";
 import type { Store, Writer } from "../storage/store.ts";
 
 /** The outcome of a request; `version` is the current version after it. */
@@ -174,7 +175,8 @@ class Trial {
     const accepted = this.#accept(request);
     if (!accepted.ok) return accepted;
     const { operation } = accepted;
-    const value = operation && this.#application.apply(operation);
+    const applied = operation && this.#application.apply(operation);
+    const value = "matching" in request ? recordsOf(operation) : applied;
     if (operation !== null) this.#operations.push(operation);
     requireWithinLimits(request, this.#application.head, this.#options.maxVectors);
     return { ok: true, value, version: this.#application.version };
@@ -208,6 +210,13 @@ class Trial {
     this.#application.finish(entry);
     return entry;
   }
+}
+
+/** How many records an operation changes. */
+function recordsOf(operation: LogOperation | null): number {
+  let records = 0;
+  if (operation !== null && "batch" in operation) for (const _ of readOperations(operation.batch)) records++;
+  return records;
 }
 
 const failed = (requests: readonly WriteRequest[], error: unknown): WriteOutcome[] =>

@@ -11,53 +11,75 @@ import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
-import type { View } from "../runtime/view.ts";
-import type { Reader } from "../storage/store.ts";
-import { checkSize, kindsOf, type Plan } from "./plan.ts";
-import { type BeamTable, beamWidth } from "./recall.ts";
+import type { Rows } from "../collection/rows.ts";
+import { both, type Filter, timesOf, withTimes } from "../filter/filter.ts";
+import type { SearchedView } from "../runtime/view.ts";
+import { withQuery } from "./examples.ts";
+import type { FilterLookUp } from "./filter/look-up.ts";
+import { type Beam, checkSize, kindsOf, type Plan } from "./plan.ts";
 import { legDepth, runPlan } from "./search.ts";
+import { firstDepth } from "./selection.ts";
 
 /** What a search needs of the collection that it searches. */
-export interface Searched {
+export interface Searched<V extends SearchedView> {
   readonly definition: CollectionDefinition;
-  /** Beam widths by recall, for the current dense index. */
-  readonly beams: BeamTable;
-  /** The definitions of the indexes at a version; the caller does not change them. */
-  indexDefinitions(reader: Reader): Readonly<IndexDefinitions>;
+  /** The definitions as they are now, which declare the types of fields. */
+  currentDefinitions(): Readonly<IndexDefinitions>;
   /** A view with these indexes, pinned for the caller, who unpins it. @throws index_not_found, also for one that is deleted meanwhile */
-  acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View>;
+  acquireView(needed: readonly IndexKind[], deadline: Deadline): V | Promise<V>;
+  /** The beam width of dense legs for k results; undefined for the default of the index. A promise if the recall must be measured first. */
+  beamWidth(beam: Beam, k: number, view: V): number | undefined | Promise<number | undefined>;
+  /** Finds the records of a view that match a filter. */
+  lookUpIn(view: V): FilterLookUp;
+}
+
+function withDeclaredTimes(
+  filters: Plan["filters"],
+  definitions: Readonly<IndexDefinitions>,
+): Plan["filters"] {
+  const isTime = timesOf(definitions);
+  return filters.map((filter) => filter && withTimes(filter, isTime));
+}
+
+/** Searches only among these records. */
+function restrict(plan: Plan, rows: Filter): void {
+  plan.rows = rows;
+  plan.filters = plan.queries.map((_, query) => both(rows, plan.filters[query] ?? null));
 }
 
 /**
  * The answers to the queries of a request, in order.
  * @param makePlan checks the request; in steps where that may take long
  * @param kind of index that the endpoint requires, even for an empty batch
+ * @param rows the records that the caller sees; null: all. No answer depends on others
  */
-export async function answer(
-  collection: Searched,
+export async function answer<V extends SearchedView>(
+  collection: Searched<V>,
   makePlan: (definition: CollectionDefinition) => Plan | Steps<Plan>,
   options: CallOptions | undefined,
   kind?: IndexKind,
+  rows: Rows | null = null,
 ): Promise<SearchResponse[]> {
   const deadline = Deadline.of(options);
   const made = makePlan(collection.definition);
-  const plan = { ...("queries" in made ? made : await deadline.task.finish(made)), deadline };
+  const planned = "queries" in made ? made : deadline.task.begin(made);
+  const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
   checkSize(plan);
+  if (plan.filters.some((filter) => filter !== null))
+    plan.filters = withDeclaredTimes(plan.filters, collection.currentDefinitions());
+  if (rows !== null) restrict(plan, rows.at(timesOf(collection.currentDefinitions())));
   const needed = kindsOf(plan);
   if (kind && needed.length === 0) needed.push(kind);
   const view = await collection.acquireView(needed, deadline);
   try {
     const beam = needed.includes(kinds.dense)
-      ? beamWidth(
-          plan.beam,
-          legDepth(plan),
-          view,
-          collection.indexDefinitions(view.readTxn),
-          collection.beams,
-        )
+      ? collection.beamWidth(plan.beam, legDepth(plan, firstDepth(plan)), view)
       : undefined;
     const ef = beam instanceof Promise ? await deadline.race(beam) : beam;
-    const answers = await runPlan(view, plan, ef);
+    const { examples } = plan;
+    const dimension = collection.definition.dimension ?? 0;
+    const searched = examples ? await deadline.task.finish(withQuery(view, plan, dimension, examples)) : plan;
+    const answers = await runPlan(view, searched, collection.lookUpIn(view), ef);
     invariant(
       answers.length === plan.queries.length,
       () => `${answers.length} answers to ${plan.queries.length} queries`,

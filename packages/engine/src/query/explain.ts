@@ -13,7 +13,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { Explanation } from "@quiver/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
-import type { Legs } from "./legs.ts";
+import type { SearchedLeg } from "./legs.ts";
 import type { Fusion } from "./plan.ts";
 import type { Hit } from "./rank.ts";
 
@@ -22,27 +22,27 @@ type Standing = { rank: number; score: number; weight: number; contribution: num
 
 /** Explains the queries of one request, which share the limit of `explainedMatchesMax`. */
 export class Explainer {
-  readonly #legs: Legs;
   readonly #fusion: Fusion | null;
   #matches = 0;
 
-  /**
-   * @param legs of the request, searched
-   * @param fusion how the legs are fused; null for searches with one leg
-   */
-  constructor(legs: Legs, fusion: Fusion | null) {
-    this.#legs = legs;
+  /** @param fusion how the legs are fused; null for searches with one leg */
+  constructor(fusion: Fusion | null) {
     this.#fusion = fusion;
   }
 
   /**
    * One explanation for each result of the query that was searched last, in their order.
-   * @param rankings what each leg of the query found, side by side with them
+   * @param legs of the query
+   * @param rankings what each leg found, side by side with them
    * @throws invalid_request when the request's results match more terms than can be explained at once
    */
-  *explain(query: number, rankings: readonly Ranking[], results: readonly Hit[]): Steps<Explanation[]> {
+  *explain(
+    legs: readonly SearchedLeg[],
+    rankings: readonly Ranking[],
+    results: readonly Hit[],
+  ): Steps<Explanation[]> {
     const explanations = results.map((): Record<string, object | null> => ({}));
-    for (const [i, leg] of this.#legs.of(query).entries()) {
+    for (const [i, leg] of legs.entries()) {
       const standings = this.#standings(rankings[i], results);
       const found = results.filter((_, at) => standings[at] !== null).map(({ ordinal }) => ordinal);
       const explained = (yield* leg.explain(found, () => this.#countMatch())).values();

@@ -2,19 +2,23 @@
 //
 // Legs of one kind are started together, because a kind may answer several queries in one pass.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
+import type { HnswReader } from "../index/hnsw/hnsw-search.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { View } from "../runtime/view.ts";
+import type { SearchedView } from "../runtime/view.ts";
+import type { Metric } from "../vector/metric.ts";
 
 /** A leg of a query, bound to the index of its kind. */
 export interface SearchedLeg {
   readonly kind: IndexKind;
   search(k: number): Steps<Candidates>;
+  /** See LegSearches.chosen. */
+  chosen(k: number): ChosenWay | undefined;
   /** See LegSearches.explain. */
   explain(ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
 }
@@ -24,7 +28,7 @@ export class Legs {
   readonly #queries: SearchedLeg[][];
 
   /** @param view pinned, with all indexes that the legs need. @throws invalid_request if an index cannot search a leg */
-  constructor(view: View, queries: readonly (readonly Leg[])[], options: LegOptions) {
+  constructor(view: SearchedView, queries: readonly (readonly Leg[])[], options: LegOptions) {
     const legs = new Map<IndexKind, Leg[]>();
     for (const query of queries)
       for (const leg of query) {
@@ -48,19 +52,20 @@ export class Legs {
   }
 }
 
-function begin(view: View, kind: IndexKind, legs: readonly Leg[], options: LegOptions): LegSearches {
-  const index = view.indexes[kind];
-  invariant(index !== undefined, `the view has no ${kind} index`);
-  return kindNamed(kind).search(index.reader ?? index, legs, versionOf(view, kind), options);
+function begin(view: SearchedView, kind: IndexKind, legs: readonly Leg[], options: LegOptions): LegSearches {
+  const reader = view.readerOf(kind);
+  invariant(reader !== undefined, `the view has no ${kind} index`);
+  return kindNamed(kind).search(reader, legs, versionOf(view, kind), options);
 }
 
 const legOf = (kind: IndexKind, of: LegSearches, at: number): SearchedLeg => ({
   kind,
   search: (k) => of.search(at, k),
+  chosen: (k) => of.chosen?.(at, k),
   explain: (ordinals, onMatch) => of.explain(at, ordinals, onMatch),
 });
 
-function versionOf(view: View, kind: IndexKind): SearchedVersion {
+function versionOf(view: SearchedView, kind: IndexKind): SearchedVersion {
   return {
     visible: () => view.visible,
     vectorOf: vectorsOf(view),
@@ -68,8 +73,15 @@ function versionOf(view: View, kind: IndexKind): SearchedVersion {
   };
 }
 
+/** The metric of the dense index of a view, which has one. */
+export function metricOf(view: SearchedView): Metric {
+  const reader = view.readerOf(kinds.dense);
+  invariant(reader !== undefined, "the view has no dense index");
+  return (reader as HnswReader).metric;
+}
+
 /** Reads full-precision vectors from the view's read transaction. */
-export function vectorsOf(view: View): (ordinal: number) => Uint8Array {
+export function vectorsOf(view: SearchedView): (ordinal: number) => Uint8Array {
   return (ordinal) => {
     const bytes = view.readTxn.get("dense", ordinalKey(ordinal));
     invariant(

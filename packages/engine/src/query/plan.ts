@@ -5,14 +5,29 @@
 
 import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
+import { type Includable, includable } from "@quiver/protocol/shapes/include";
 import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
 import * as search from "@quiver/protocol/shapes/search";
 import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import { both, type Filter } from "../filter/filter.ts";
+import { readFilter } from "../filter/read-filter.ts";
 import type { Leg } from "../index/kind.ts";
-import type { Allowed } from "../index/ordinal-bitmap.ts";
-import { denseLeg, eachQuery, hybridLegs, invalid, sparseLeg, syntaxOf, textLeg } from "./query-legs.ts";
+import { type Field, fieldNamed } from "../metadata/field.ts";
+import { candidatesFor, diverseMax } from "./diversity.ts";
+import {
+  denseLeg,
+  type Examples,
+  eachExample,
+  eachQuery,
+  hybridLegs,
+  invalid,
+  queriesPerStep,
+  sparseLeg,
+  syntaxOf,
+  textLeg,
+} from "./query-legs.ts";
 
 /** How thoroughly a dense leg is searched; the first that is given counts. */
 export type Beam = {
@@ -32,20 +47,42 @@ export type Fusion = {
 };
 
 export type Plan = {
-  /** The legs of each query, in order. */
+  /** The legs of each query, in order. One without legs has the examples of the plan instead. */
   queries: Leg[][];
+  examples?: Examples;
   topK: number;
+  /** What of the ranked results is returned. */
+  selection: Selection;
   returnRawText: boolean;
+  /** Fields that each result has in addition. */
+  include: readonly Includable[];
   /** Whether each result is explained. */
   explain: boolean;
   /** How dense legs are searched. */
   beam: Beam;
-  /** The ordinals that the legs may find at all; null: every one. */
-  allowed: Allowed;
+  /** Which records each query may find at all, in the order of the queries; null: every one. */
+  filters: readonly (Filter | null)[];
+  /** The records that exist for the caller; absent: all. Each query's filter contains it. */
+  rows?: Filter;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
   /** The deadline of the request, checked between queries, legs and slices. */
   deadline: Deadline;
+};
+
+/**
+ * Of the ranked results come those that are not excluded, with this score or a better one, of each group so many, the most diverse of
+ * them, without so many of the first.
+ */
+export type Selection = {
+  /** Ordinals that are no results. */
+  readonly excluded: ReadonlySet<number>;
+  /** Minus infinity: all. */
+  scoreMin: number;
+  offset: number;
+  group: { readonly field: Field; readonly size: number } | null;
+  /** How much results differ (diversity.ts), greater than 0, and from how many candidates they are chosen; null: by score alone. */
+  diversity: { readonly share: number; readonly candidates: number } | null;
 };
 
 /** Kinds of index that a plan needs. */
@@ -56,8 +93,8 @@ export function kindsOf(plan: Plan): IndexKind[] {
 }
 
 /** @throws invalid_request if the response would have more results than one request may ask for */
-export function checkSize({ queries, topK }: Plan): void {
-  const results = queries.length * topK;
+export function checkSize({ queries, topK, selection }: Plan): void {
+  const results = queries.length * (selection.offset + topK);
   if (results > limits.resultsPerRequestMax)
     throw invalid(
       "top_k",
@@ -65,7 +102,16 @@ export function checkSize({ queries, topK }: Plan): void {
     );
 }
 
-type Common = { top_k?: number | null; return_raw_text?: boolean | null; explain?: boolean | null };
+type Common = {
+  top_k?: number | null;
+  return_raw_text?: boolean | null;
+  explain?: boolean | null;
+  include?: readonly Includable[] | null;
+  score_threshold?: number | null;
+  offset?: number | null;
+  group_by?: string | null;
+  group_size?: number | null;
+};
 type Tuning = { ef_search?: number | null; exact?: boolean | null; recall_target?: number | null };
 
 const untuned: Beam = { exact: false, efSearch: null, recallTarget: null };
@@ -76,15 +122,52 @@ function integerIn(value: number | null | undefined, path: string, from: number,
     throw invalid(path, `is ${value}; expected an integer from ${from} to ${to}.`);
 }
 
-function common(request: Common): Pick<Plan, "topK" | "returnRawText" | "explain" | "allowed" | "deadline"> {
+type CommonPlan = Pick<Plan, "topK" | "selection" | "include" | "returnRawText" | "explain" | "deadline">;
+
+function common(request: Common): CommonPlan {
   integerIn(request.top_k, "top_k", 1, limits.topKMax);
+  checkInclude(request.include);
   return {
     topK: request.top_k ?? limits.topKDefault,
+    selection: selectionOf(request),
+    include: request.include ?? [],
     returnRawText: request.return_raw_text ?? false,
     explain: request.explain ?? false,
-    allowed: null,
     deadline: Deadline.none,
   };
+}
+
+function selectionOf({ top_k, score_threshold, offset, group_by, group_size }: Common): Selection {
+  integerIn(offset, "offset", 0, limits.topKMax);
+  integerIn(group_size, "group_size", 1, limits.groupSizeMax);
+  const last = (offset ?? 0) + (top_k ?? limits.topKDefault);
+  if (last > limits.topKMax)
+    throw invalid("offset", `and top_k are ${last} together; expected ${limits.topKMax} at most.`);
+  if (typeof score_threshold === "number" ? Number.isNaN(score_threshold) : score_threshold != null)
+    throw invalid("score_threshold", "must be a number.");
+  return {
+    scoreMin: score_threshold ?? Number.NEGATIVE_INFINITY,
+    offset: offset ?? 0,
+    excluded: new Set(),
+    diversity: null,
+    group: group_by == null ? null : { field: groupField(group_by), size: group_size ?? 1 },
+  };
+}
+
+function groupField(name: unknown): Field {
+  const field =
+    typeof name === "string" && name.length <= limits.filterFieldLengthMax ? fieldNamed(name) : null;
+  if (field !== null) return field;
+  throw invalid("group_by", "must be the name of a field, such as `document_id` or `color`.");
+}
+
+/** @throws invalid_request */
+export function checkInclude(include: readonly Includable[] | null | undefined): void {
+  if (include === null || include === undefined) return;
+  if (!Array.isArray(include)) throw invalid("include", `must be an array of ${includable.join(", ")}.`);
+  for (const [i, field] of include.entries())
+    if (!includable.includes(field))
+      throw invalid(`include[${i}]`, `is not known; expected one of ${includable.join(", ")}.`);
 }
 
 function beamOf({ ef_search, exact, recall_target }: Tuning): Beam {
@@ -94,6 +177,27 @@ function beamOf({ ef_search, exact, recall_target }: Tuning): Beam {
   return { exact: exact ?? false, efSearch: ef_search ?? null, recallTarget: recall_target ?? null };
 }
 
+/** The common part of the plan of a dense search. */
+function commonDense(
+  definition: CollectionDefinition,
+  request: Common & { diversity?: number | null },
+): CommonPlan {
+  const plan = common(request);
+  const share = request.diversity ?? 0;
+  if (!(share >= 0 && share <= 1)) throw invalid("diversity", `is ${share}; expected a number from 0 to 1.`);
+  if (share === 0) return plan;
+  const results = plan.selection.offset + plan.topK;
+  const dimension = definition.dimension ?? 1;
+  const most = diverseMax(dimension);
+  if (results > most)
+    throw invalid(
+      "top_k",
+      `and offset are ${results} together; with diversity at most ${most} in this collection.`,
+    );
+  const diversity = { share, candidates: candidatesFor(results, dimension) };
+  return { ...plan, selection: { ...plan.selection, diversity } };
+}
+
 function thresholdOf(value: number | null | undefined, path: string): number {
   const threshold = value ?? 0;
   if (!(threshold >= 0 && threshold <= 1))
@@ -101,11 +205,61 @@ function thresholdOf(value: number | null | undefined, path: string): number {
   return threshold;
 }
 
-export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan {
+/** A request, or a query of a batch, with a filter. */
+type Filtered = { filter?: unknown };
+
+/** The plan of one query with its filter, which is read in steps; at once if there is none. */
+function withFilter({ filter }: Filtered, plan: Plan): Plan | Steps<Plan> {
+  return filter === null || filter === undefined ? plan : readPlanFilter(plan, filter);
+}
+
+function* readPlanFilter(plan: Plan, filter: unknown): Steps<Plan> {
+  return { ...plan, filters: [yield* readFilter(filter)] };
+}
+
+/** The filters of a batch: of each query its own and that of the request. */
+function* batchFilters(
+  { filter }: Filtered,
+  queries: readonly unknown[],
+  path: string,
+): Steps<(Filter | null)[]> {
+  const ofAll = yield* readFilter(filter);
+  const filters: (Filter | null)[] = [];
+  for (const [i, query] of queries.entries()) {
+    // An array has a method of this name.
+    const own = Array.isArray(query) ? null : (query as Filtered | null)?.filter;
+    filters.push(both(ofAll, yield* readFilter(own, `${path}[${i}].filter`)));
+    if (i % queriesPerStep === queriesPerStep - 1) yield;
+  }
+  return filters;
+}
+
+export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan | Steps<Plan> {
   checkFields(search.DenseSearch, request);
   const beam = beamOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
-  return { queries: [[leg]], ...common(request), beam, fusion: null };
+  const rest = commonDense(definition, request);
+  return withFilter(request, { queries: [[leg]], filters: [], ...rest, beam, fusion: null });
+}
+
+/** @param path of an id, for messages; default: that of the example */
+export function* planRecommend(
+  definition: CollectionDefinition,
+  request: search.Recommend,
+  path?: string,
+): Steps<Plan> {
+  checkFields(search.Recommend, request);
+  const beam = beamOf(request);
+  const strategy = request.strategy ?? "average_vector";
+  if (!search.strategies.includes(strategy))
+    throw invalid("strategy", `is not known; expected ${search.strategies.join(" or ")}.`);
+  const positive = yield* eachExample(definition, request.positive, "positive", path);
+  if (positive.length === 0)
+    throw invalid("positive", "is empty; expected at least one id or vector that results should be like.");
+  const negative = yield* eachExample(definition, request.negative ?? [], "negative", path);
+  const filters = [yield* readFilter(request.filter)];
+  const rest = commonDense(definition, request);
+  return { queries: [[]], examples: { positive, negative }, filters, ...rest, beam, fusion: null };
 }
 
 /** Validates a request to measure recall. */
@@ -117,7 +271,7 @@ export function planRecall(request: {
   refuseUnknownOptions(request, ["sample", "top_k", "ef_search"]);
   integerIn(request.sample, "sample", 1, limits.recallSampleMax);
   integerIn(request.ef_search, "ef_search", 1, limits.efMax);
-  const { topK } = common(request);
+  const { topK } = common({ top_k: request.top_k ?? null });
   return {
     sample: request.sample ?? limits.recallSampleDefault,
     topK,
@@ -134,14 +288,24 @@ export function* planBatchDense(
   const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
     denseLeg(definition, query?.vector, `${path}.vector`),
   ]);
-  return { queries, ...common(request), beam, fusion: null };
+  const filters = yield* batchFilters(request, request.queries, "queries");
+  return { queries, filters, ...commonDense(definition, request), beam, fusion: null };
 }
 
-export function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan {
+export function planSparse(
+  definition: CollectionDefinition,
+  request: search.SparseSearch,
+): Plan | Steps<Plan> {
   checkFields(search.SparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
-  return { queries: [[leg]], ...common(request), beam: untuned, fusion: null };
+  return withFilter(request, {
+    queries: [[leg]],
+    filters: [],
+    ...common(request),
+    beam: untuned,
+    fusion: null,
+  });
 }
 
 export function* planBatchSparse(
@@ -150,10 +314,13 @@ export function* planBatchSparse(
 ): Steps<Plan> {
   checkFields(search.BatchSparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
-  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (terms, path) => [
-    sparseLeg(definition, terms, threshold, path),
+  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (query, path) => [
+    Array.isArray(query)
+      ? sparseLeg(definition, query, threshold, path)
+      : sparseLeg(definition, query?.query_terms, threshold, `${path}.query_terms`),
   ]);
-  return { queries, ...common(request), beam: untuned, fusion: null };
+  const filters = yield* batchFilters(request, request.query_terms_list, "query_terms_list");
+  return { queries, filters, ...common(request), beam: untuned, fusion: null };
 }
 
 export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
@@ -162,7 +329,8 @@ export function* planText(definition: CollectionDefinition, request: search.Text
   if (text === null || text === undefined)
     throw invalid("query", "is missing; expected the text to search for, a string.");
   const leg = yield* textLeg(definition, text, syntaxOf(request), "query");
-  return { queries: [[leg]], ...common(request), beam: untuned, fusion: null };
+  const filters = [yield* readFilter(request.filter)];
+  return { queries: [[leg]], filters, ...common(request), beam: untuned, fusion: null };
 }
 
 export function* planBatchText(
@@ -171,10 +339,15 @@ export function* planBatchText(
 ): Steps<Plan> {
   checkFields(search.BatchTextSearch, request);
   const syntax = syntaxOf(request);
-  const queries = yield* eachQuery(request.queries, "queries", function* (text, path) {
-    return [yield* textLeg(definition, text, syntax, path)];
+  const queries = yield* eachQuery(request.queries, "queries", function* (query, path) {
+    const leg =
+      typeof query === "object" && query !== null
+        ? textLeg(definition, query.query, syntax, `${path}.query`)
+        : textLeg(definition, query, syntax, path);
+    return [yield* leg];
   });
-  return { queries, ...common(request), beam: untuned, fusion: null };
+  const filters = yield* batchFilters(request, request.queries, "queries");
+  return { queries, filters, ...common(request), beam: untuned, fusion: null };
 }
 
 type FusionOptions = Pick<search.HybridSearch, "fusion_constant_k" | "fusion_weights">;
@@ -212,7 +385,8 @@ export function* planHybrid(definition: CollectionDefinition, request: search.Hy
   const beam = beamOf(request);
   const options = hybridOptions(request);
   const legs = yield* hybridLegs(definition, request, options, (name) => name);
-  return { queries: [legs], ...common(request), beam, fusion: fusionOf(request) };
+  const filters = [yield* readFilter(request.filter)];
+  return { queries: [legs], filters, ...common(request), beam, fusion: fusionOf(request) };
 }
 
 export function* planBatchHybrid(
@@ -225,5 +399,6 @@ export function* planBatchHybrid(
   const queries = yield* eachQuery(request.queries, "queries", (query, path) =>
     hybridLegs(definition, query ?? {}, options, (name) => `${path}.${name}`),
   );
-  return { queries, ...common(request), beam, fusion: fusionOf(request) };
+  const filters = yield* batchFilters(request, request.queries, "queries");
+  return { queries, filters, ...common(request), beam, fusion: fusionOf(request) };
 }

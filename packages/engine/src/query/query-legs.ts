@@ -11,6 +11,7 @@ import type { DenseVector } from "@quiver/protocol/shapes/vector";
 import { bytesBeyond } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import { checkId } from "../collection/schema.ts";
 import { firstNotFloat, readPairs, sortSparse } from "../collection/vector-input.ts";
 import type { DenseLeg } from "../index/hnsw/legs.ts";
 import type { Leg } from "../index/kind.ts";
@@ -24,7 +25,7 @@ export function invalid(path: string, problem: string): QuiverError {
 }
 
 /** Queries whose plans are made at a step. */
-const queriesPerStep = 16;
+export const queriesPerStep = 16;
 
 /** The legs of each query of a list, in steps. */
 export function* eachQuery<T>(
@@ -41,6 +42,35 @@ export function* eachQuery<T>(
     if (legs.push(Array.isArray(made) ? made : yield* made) % queriesPerStep === 0) yield;
   }
   return legs;
+}
+
+/** The id of a record, or a vector of the collection's dimension. */
+export type Example = { readonly path: string; readonly given: string | Float32Array };
+
+/** At least one is positive. */
+export type Examples = { readonly positive: readonly Example[]; readonly negative: readonly Example[] };
+
+/** The examples of a list, in steps. @param idPath of an id, for messages; default: its place in the list */
+export function* eachExample(
+  definition: CollectionDefinition,
+  given: readonly search.Recommend["positive"][number][],
+  list: string,
+  idPath?: string,
+): Steps<Example[]> {
+  requireEnabled(definition.dense, "dense vectors", list);
+  if (!Array.isArray(given)) throw invalid(list, "must be an array of ids and vectors.");
+  if (given.length > limits.examplesMax)
+    throw invalid(list, `has ${given.length} examples, at most ${limits.examplesMax} are allowed.`);
+  const examples: Example[] = [];
+  for (const [i, one] of given.entries()) {
+    const path = `${list}[${i}]`;
+    if (typeof one === "string") {
+      checkId(one, idPath ?? path);
+      examples.push({ path: idPath ?? path, given: one });
+    } else examples.push({ path, given: denseLeg(definition, one, path).vector });
+    if (i % queriesPerStep === queriesPerStep - 1) yield;
+  }
+  return examples;
 }
 
 export function denseLeg(definition: CollectionDefinition, vector: DenseVector, path: string): DenseLeg {

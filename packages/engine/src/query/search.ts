@@ -4,110 +4,165 @@
 // two queries of a batch, between steps of a search, and where very many hits tie. At these points, and before each leg, it checks the
 // deadline.
 
-import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
-import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
+import type { FilterExplanation, SearchResponse } from "@quiver/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
-import { recordOf } from "../collection/identities.ts";
-import type { View } from "../runtime/view.ts";
+import { readHead } from "../collection/head.ts";
+import { type Filter, keyOf } from "../filter/filter.ts";
+import type { SearchedView } from "../runtime/view.ts";
 import { Explainer } from "./explain.ts";
+import type { FilterLookUp } from "./filter/look-up.ts";
+import type { FoundSet } from "./filter/set-cache.ts";
 import { fuse, type Ranking } from "./fusion.ts";
 import { Legs, type SearchedLeg } from "./legs.ts";
 import type { Plan } from "./plan.ts";
 import { type Hit, rankCandidates, rankHits } from "./rank.ts";
+import { fetchAll, ResultSize } from "./result.ts";
+import { firstDepth, nextDepth, type Selected, select } from "./selection.ts";
 import { Slices } from "./slices.ts";
 
 /**
- * Executes every query of the plan, in order.
+ * Executes every query of the plan.
  * @param view pinned by the caller, who unpins it afterwards
+ * @param lookUp of the view
  * @param ef beam width of legs that search a graph; default: the index's own
+ * @returns the responses, in the order of the queries
  */
-export async function runPlan(view: View, plan: Plan, ef?: number): Promise<SearchResponse[]> {
-  const responses: SearchResponse[] = [];
-  const legs = new Legs(view, plan.queries, { allowed: plan.allowed, isExact: plan.beam.exact, ef });
-  const explainer = plan.explain ? new Explainer(legs, plan.fusion) : null;
+export async function runPlan(
+  view: SearchedView,
+  plan: Plan,
+  lookUp: FilterLookUp,
+  ef?: number,
+): Promise<SearchResponse[]> {
+  const responses = new Array<SearchResponse>(plan.queries.length);
+  const explainer = plan.explain ? new Explainer(plan.fusion) : null;
   const slices = new Slices(plan.deadline);
   const size = new ResultSize();
-  for (let query = 0; query < plan.queries.length; query++) {
-    await slices.pause();
-    const { hits, rankings } = await runQuery(view, legs.of(query), plan, slices);
-    const explanations = explainer && (await slices.finish(explainer.explain(query, rankings, hits)));
-    const results = await slices.finish(fetchAll(view, hits, plan.returnRawText, size));
-    if (explanations) for (const [i, result] of results.entries()) result.explanation = explanations[i];
-    responses.push({ results });
+  // What it says of the work would tell of records that the caller does not see.
+  const explainsFilter = plan.explain && plan.rows === undefined;
+  for (const { filter, queries } of groupsOf(plan)) {
+    const matches = filter && (await slices.finish(lookUp.matching(filter)));
+    const allowed = matches?.set ?? null;
+    const matching =
+      explainsFilter && filter ? (await slices.finish(lookUp.visible(filter))).count : undefined;
+    const ofGroup = queries.map((query) => plan.queries[query]);
+    const rows = plan.rows ? (await slices.finish(lookUp.matching(plan.rows))).set : null;
+    const options = { allowed, rows, isExact: plan.beam.exact, ef };
+    const legs = new Legs(view, ofGroup, options);
+    for (const [i, query] of queries.entries()) {
+      await slices.pause();
+      let isFirst = true;
+      const legsOf = () => {
+        const made = isFirst ? legs.of(i) : new Legs(view, [ofGroup[i]], options).of(0);
+        isFirst = false;
+        return made;
+      };
+      const found = await runQuery(view, legsOf, plan, slices);
+      const { hits, groups, rankings } = found;
+      const explanations = explainer && (await slices.finish(explainer.explain(found.legs, rankings, hits)));
+      const results = await slices.finish(fetchAll(view, hits, plan, size));
+      if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
+      if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
+      responses[query] = { results };
+      if (matching !== undefined && matches)
+        responses[query].filter = explainFilter(matches, matching, found, view);
+    }
   }
   return responses;
 }
 
-/** Results that each leg of a plan's queries fetches. */
-export function legDepth({ topK, fusion }: Plan): number {
-  return fusion === null ? topK : Math.max(limits.legFactor * topK, limits.legMin);
+/** How the filter of a query was used. @param matching records that match and are visible */
+function explainFilter(
+  { recordsRead }: FoundSet,
+  matching: number,
+  { legs, depth }: Found,
+  view: SearchedView,
+): FilterExplanation {
+  const ways = legs.flatMap((leg) => {
+    const chosen = leg.chosen(depth);
+    if (chosen === undefined) return [];
+    // A way that cannot be taken costs infinitely much, which JSON cannot say.
+    const possible = Object.entries(chosen.estimates).filter(([, us]) => Number.isFinite(us));
+    return [[leg.kind, { way: chosen.way, estimated_us: Object.fromEntries(possible) }]];
+  });
+  return {
+    matching,
+    records: readHead(view.readTxn).live,
+    ...(recordsRead === undefined ? { is_known: true } : { is_known: false, records_read: recordsRead }),
+    legs: Object.fromEntries(ways),
+  };
 }
 
-/** The results of a query, best first, and the rankings of its legs. */
-type Found = { hits: Hit[]; rankings: Ranking[] };
+/** Queries with one filter, whose matches are found once. Only one set of matches is in memory at a time. */
+type Group = { readonly filter: Filter | null; readonly queries: number[] };
 
+function groupsOf({ queries, filters }: Plan): Iterable<Group> {
+  const groups = new Map<string, Group>();
+  for (let query = 0; query < queries.length; query++) {
+    const filter = filters[query] ?? null;
+    const key = filter === null ? "" : keyOf(filter);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { filter, queries: [query] });
+    else group.queries.push(query);
+  }
+  return groups.values();
+}
+
+/** Results that each leg of a plan's queries fetches, to rank so many. */
+export function legDepth({ fusion }: Plan, depth: number): number {
+  return fusion === null ? depth : Math.max(limits.legFactor * depth, limits.legMin);
+}
+
+/** The results of a query, best first, and the legs and rankings that they come from. */
+type Found = Selected & {
+  legs: readonly SearchedLeg[];
+  rankings: Ranking[];
+  /** Hits that each leg was asked for. */
+  depth: number;
+};
+
+/** Runs a query, again and deeper where its results are too few for their groups. @param legsOf made anew for each run */
 async function runQuery(
-  view: View,
-  legs: readonly SearchedLeg[],
+  view: SearchedView,
+  legsOf: () => readonly SearchedLeg[],
   plan: Plan,
   slices: Slices,
 ): Promise<Found> {
-  const { topK, fusion } = plan;
+  for (let depth = firstDepth(plan); ; ) {
+    const legs = legsOf();
+    const { hits, rankings } = await rankQuery(view, legs, plan, depth, slices);
+    const selected = await slices.finish(select(view, plan, hits, depth));
+    const next = selected.isShort ? nextDepth(depth) : undefined;
+    if (next === undefined) return { ...selected, legs, rankings, depth: legDepth(plan, depth) };
+    depth = next;
+  }
+}
+
+async function rankQuery(
+  view: SearchedView,
+  legs: readonly SearchedLeg[],
+  plan: Plan,
+  depth: number,
+  slices: Slices,
+): Promise<{ hits: Hit[]; rankings: Ranking[] }> {
+  const { fusion } = plan;
   const runLeg = (leg: SearchedLeg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
     return slices.finish(hitsOf(view, leg, k));
   };
   if (fusion === null) {
-    const hits = await runLeg(legs[0], topK);
+    const hits = await runLeg(legs[0], depth);
     return { hits, rankings: [{ hits, weight: 1 }] };
   }
-  const depth = legDepth(plan);
+  const ofLeg = legDepth(plan, depth);
   const rankings: Ranking[] = [];
-  for (const leg of legs) rankings.push({ hits: await runLeg(leg, depth), weight: fusion.weights[leg.kind] });
-  const hits = await slices.finish(rankHits(idsOf(view), fuse(rankings, fusion.constant), topK));
+  for (const leg of legs) rankings.push({ hits: await runLeg(leg, ofLeg), weight: fusion.weights[leg.kind] });
+  const hits = await slices.finish(rankHits(idsOf(view), fuse(rankings, fusion.constant), depth));
   return { hits, rankings };
 }
 
-const idsOf = (view: View) => (ordinal: number) => view.identities.of(view.readTxn, ordinal).id;
+const idsOf = (view: SearchedView) => (ordinal: number) => view.identities.of(view.readTxn, ordinal).id;
 
-function* hitsOf(view: View, leg: SearchedLeg, k: number): Steps<Hit[]> {
+function* hitsOf(view: SearchedView, leg: SearchedLeg, k: number): Steps<Hit[]> {
   return yield* rankCandidates(idsOf(view), yield* leg.search(k), k);
-}
-
-/** Records that are fetched at a step. */
-const fetchedPerStep = 128;
-
-function* fetchAll(
-  view: View,
-  hits: readonly Hit[],
-  returnRawText: boolean,
-  size: ResultSize,
-): Steps<SearchResult[]> {
-  const results: SearchResult[] = [];
-  for (const hit of hits)
-    if (results.push(size.add(fetch(view, hit, returnRawText))) % fetchedPerStep === 0) yield;
-  return results;
-}
-
-function fetch(view: View, { ordinal, score }: Hit, returnRawText: boolean): SearchResult {
-  const { id, documentId } = view.identities.of(view.readTxn, ordinal);
-  const text = returnRawText ? recordOf(view.readTxn, ordinal).rawText : null;
-  return { id, document_id: documentId, score, text };
-}
-
-/** Approximate memory of the results of one request. */
-class ResultSize {
-  #bytes = 0;
-
-  /** @throws invalid_request if it is more than one response may have */
-  add(result: SearchResult): SearchResult {
-    this.#bytes += result.id.length + (result.document_id?.length ?? 0) + (result.text?.length ?? 0);
-    if (this.#bytes <= limits.resultBytesMax) return result;
-    throw new QuiverError(
-      "invalid_request",
-      `The results have more than ${limits.resultBytesMax} bytes of ids and texts. Reduce top_k, or leave out return_raw_text.`,
-      { path: "top_k", limit: limits.resultBytesMax },
-    );
-  }
 }

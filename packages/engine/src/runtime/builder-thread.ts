@@ -10,6 +10,7 @@ import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import { limits } from "@quiver/protocol/limits";
 import type { Finding } from "@quiver/protocol/shapes/check";
+import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
@@ -28,6 +29,7 @@ import { wordsInSteps } from "../index/text/stored-text.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
 import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
+import { collectGarbage } from "./collect-garbage.ts";
 
 invariant(parentPort !== null, "a builder is not a worker thread");
 const port = parentPort;
@@ -128,6 +130,12 @@ type Queue = {
 
 const queues = new Map<number, Queue>();
 
+/**
+ * Tasks that leave memory outside of the heap to the garbage collector: graphs and blocks that were made for one calculation, or views of a
+ * graph that its owner gave up. The collector of V8 does not see how much that is, and this thread allocates little else.
+ */
+const leavesWaste: ReadonlySet<BuilderTask["kind"]> = new Set(["calibrate", "truth", "forget"]);
+
 /** The used time of the queue that got the last slice. A new queue starts with it. */
 let virtualMs = 0;
 
@@ -176,6 +184,8 @@ function goOn({ message: { number, task }, steps }: Queue["waiting"][number]): b
     const { message: text, stack, code } = error as NodeJS.ErrnoException;
     reply = { number, ok: false, error: { text, stack, code } };
   }
+  if (task.kind === "job" && task.job.kind === "insert") release(task.job.vectors);
+  if (leavesWaste.has(task.kind)) void collectGarbage();
   const isTexts = reply.ok && task.kind === "analyse";
   port.postMessage(reply, isTexts ? buffersOf((reply as { value: AnalysedTexts }).value) : []);
   return true;

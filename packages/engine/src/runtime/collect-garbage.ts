@@ -7,6 +7,8 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
+import { processBytes } from "./memory.ts";
+
 const delayMs = 100;
 const intervalMs = 1_000;
 
@@ -30,4 +32,32 @@ export function collectGarbage(): Promise<void> {
     }, waitMs).unref();
   });
   return scheduled;
+}
+
+/** An idle moment after the last work. */
+const idleMs = 2_000;
+/** Less is not worth a collection. */
+const grownBytesMin = 64 * 1024 * 1024;
+
+let isScheduled = false;
+/** Bytes of the process after the last collection, or fewer if it has shrunk since. */
+let leastBytes = processBytes();
+
+/**
+ * Call this when large work has ended, as often as you like. Two seconds later the garbage is collected if the process has grown by 64 MiB
+ * since the last time: building a graph leaves more memory to the collector than the graph takes. Resolves after that.
+ */
+export function collectGarbageIfGrown(): Promise<void> {
+  if (isScheduled) return Promise.resolve();
+  isScheduled = true;
+  return new Promise((resolve) => {
+    setTimeout(async () => {
+      isScheduled = false;
+      if (processBytes() > leastBytes + grownBytesMin) {
+        await collectGarbage();
+        leastBytes = processBytes();
+      } else leastBytes = Math.min(leastBytes, processBytes());
+      resolve();
+    }, idleMs).unref();
+  });
 }

@@ -2,7 +2,7 @@
 //
 //   data-dir/quiver.lock      the lock; quiver.owner names the process that holds it (directory-lock.ts)
 //   data-dir/catalog/         store of the catalog; catalog.new during its creation
-//   data-dir/collections/ID/  store of one collection, named by its internal id
+//   data-dir/collections/ID/  store of one collection, named by its internal id, and what its open transaction has staged
 //   data-dir/snapshots/       files of snapshots
 //   data-dir/admin-key        the key that the server generated; admin-key.new while it is being written
 //   data-dir/audit.log        the server's audit log; older ones are audit.log.1, ...

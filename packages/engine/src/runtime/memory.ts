@@ -5,7 +5,7 @@
 //   indexes    limit: the budget. The sum of what the indexes of loaded collections report (the written part of typed arrays and
 //              WebAssembly memories), their expected growth until all records are in their final places, and the expected growth by
 //              writes that are under way.
-//   process    limit: the budget plus `processBytesBeside`. Memory that only this process uses and that the system cannot reclaim (Linux:
+//   process    limit: the budget plus `besideBytes`. Memory that only this process uses and that the system cannot reclaim (Linux:
 //              RssAnon + RssShmem; elsewhere the resident set): heaps of all threads, buffers, WebAssembly memories, and free memory that
 //              is not returned yet. The mapped files of stores do not count. The count starts when the database opens, because the
 //              process may be another program that embeds it.
@@ -19,6 +19,9 @@ import { QuiverError } from "@quiver/protocol/errors";
 
 /** Memory for everything except indexes: code, heaps and stacks of the threads, requests, responses and garbage. */
 export const processBytesBeside = 512 * 1024 * 1024;
+
+/** The same for each serving thread: its heap, and its copies of what it searches with. */
+export const processBytesPerThread = 128 * 1024 * 1024;
 
 /** Least time between two measurements, in milliseconds. The system call takes some 50 microseconds, and there can be thousands of collections. */
 const measureEveryMs = 50;
@@ -46,6 +49,8 @@ export type MemoryParts = {
    * @param isAgain whether an attempt failed a moment ago: then garbage is collected only if something was unloaded
    */
   freeMemory(indexBytesMax: number, isAgain: boolean): Promise<void>;
+  /** Bytes that the process may take beside the budget. Default: `processBytesBeside`. */
+  readonly besideBytes?: number;
   /** Default: `processBytes`. */
   readonly processBytes?: () => number;
 };
@@ -63,6 +68,7 @@ export type Reservation = {
 export class MemoryBudget {
   readonly #parts: MemoryParts;
   readonly #processBytes: () => number;
+  readonly #besideBytes: number;
   /** Bytes that were admitted and that no measurement of the indexes contains yet. */
   #reserved = 0;
   /** The part of `#reserved` whose operations have ended. It stays reserved until the indexes are measured again. */
@@ -77,6 +83,7 @@ export class MemoryBudget {
   constructor(parts: MemoryParts) {
     this.#parts = parts;
     this.#processBytes = parts.processBytes ?? processBytes;
+    this.#besideBytes = parts.besideBytes ?? processBytesBeside;
     this.#before = this.#processBytes();
   }
 
@@ -117,7 +124,7 @@ export class MemoryBudget {
     if (budgetBytes === undefined) return true;
     return (
       this.indexBytes + indexBytes <= budgetBytes &&
-      this.processBytes + indexBytes + transientBytes <= budgetBytes + processBytesBeside
+      this.processBytes + indexBytes + transientBytes <= budgetBytes + this.#besideBytes
     );
   }
 

@@ -26,7 +26,7 @@ import { Identities } from "../collection/identities.ts";
 import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { ReadTransaction } from "../storage/store.ts";
+import type { Reader, ReadTransaction } from "../storage/store.ts";
 
 /** The indexes of a view. Kinds that the collection does not have are absent. */
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
@@ -34,9 +34,27 @@ export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 /** What is published of a version. */
 export type ViewFields = Pick<View, "version" | "ordinalEnd" | "readTxn" | "indexes" | "statistics">;
 
+/** What a search uses of a view: a `View`, or in another thread what is attached to one. */
+export interface SearchedView {
+  readonly version: number;
+  /** Of this version or a later one: the record of an ordinal is the same in all that have it. */
+  readonly readTxn: Reader;
+  readonly identities: Identities;
+  /** The statistics of its indexes when the version was current (`Index.statistics`). */
+  readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
+  /** Tests whether an ordinal is visible at this version; null if all are. Get it again after every await. */
+  readonly visible: VisibleAt | null;
+  /** What searches of a kind read; undefined if it has no such index. */
+  readerOf(kind: IndexKind): object | undefined;
+  unpin(): void;
+}
+
 /** A view as it is posted to a thread, which pins `epoch` before it attaches to anything (`Kind.attach`). */
 export type SharedView = {
+  readonly epochs: SharedEpochs;
   readonly epoch: number;
+  /** It is not for new searches any more when another number is in the table of epochs (`EpochReader.withdrawn`). */
+  readonly withdrawn: number;
   readonly version: number;
   readonly ordinalEnd: number;
   readonly visibility: SharedVisibility;
@@ -45,9 +63,12 @@ export type SharedView = {
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
 };
 
-export class View {
+export class View implements SearchedView {
   readonly version: number;
   readonly epoch: number;
+  readonly #epochs: Epochs;
+  /** `Epochs.withdrawn` when it was published. */
+  readonly #withdrawn: number;
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly readTxn: ReadTransaction;
@@ -63,12 +84,15 @@ export class View {
   constructor(
     fields: ViewFields,
     epoch: number,
+    epochs: Epochs,
     visibility: Visibility,
     identities: Identities,
     onRelease: (view: View) => void,
   ) {
     this.version = fields.version;
     this.epoch = epoch;
+    this.#epochs = epochs;
+    this.#withdrawn = epochs.withdrawn;
     this.ordinalEnd = fields.ordinalEnd;
     this.readTxn = fields.readTxn;
     this.identities = identities;
@@ -92,7 +116,15 @@ export class View {
       const descriptor = kindNamed(kind).descriptor?.(index);
       if (descriptor !== undefined) indexes[kind] = descriptor;
     }
-    return { epoch, version, ordinalEnd, visibility: this.#visibility.shared, indexes, statistics };
+    const visibility = this.#visibility.shared;
+    const epochs = this.#epochs.shared;
+    const withdrawn = this.#withdrawn;
+    return { epochs, epoch, withdrawn, version, ordinalEnd, visibility, indexes, statistics };
+  }
+
+  readerOf(kind: IndexKind): object | undefined {
+    const index = this.indexes[kind];
+    return index?.reader ?? index;
   }
 
   has(kind: IndexKind): boolean {
@@ -187,7 +219,7 @@ export class Views {
   /** Ends what a thread that has died had pinned. */
   abandon(slot: number): void {
     invariant(slot > 0, "the owner of the views abandons its own pins");
-    for (const view of this.#living) for (const index of Object.values(view.indexes)) index.abandon?.(slot);
+    for (const view of this.#living) for (const index of Object.values(view.indexes)) index?.abandon?.(slot);
     this.#epochs.abandon(slot);
     this.#onOldestReleased();
   }
@@ -201,7 +233,7 @@ export class Views {
     const epoch = this.#epochs.advance();
     invariant(this.#pins.tryPin(epoch), `the epoch ${epoch}, which begins, cannot be pinned`);
     this.#versions.set(epoch, fields.version);
-    const view = new View(fields, epoch, visibility, this.identities, (released) => {
+    const view = new View(fields, epoch, this.#epochs, visibility, this.identities, (released) => {
       this.#living.delete(released);
       this.#pins.unpin(released.epoch);
       this.#epochs.reclaim();
@@ -214,8 +246,9 @@ export class Views {
     return view;
   }
 
-  /** Removes the current view. Searches that pinned it continue. */
+  /** Removes the current view, in all threads. Searches that pinned it continue. */
   withdraw(): void {
+    this.#epochs.withdraw();
     const previous = this.#current;
     this.#current = null;
     previous?.unpin();

@@ -10,6 +10,7 @@ import "./node-host.ts";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
+import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { WriteRequest } from "../collection/accept.ts";
@@ -135,6 +136,7 @@ function write(internalId: string, waits: readonly Waiting[]): void {
   } catch (error) {
     for (const { number } of waits.slice(answered)) fail(number, error);
   }
+  for (const { request } of waits) if ("batch" in request) release(request.batch);
 }
 
 function answer(number: number, outcome: WriteOutcome): void {

@@ -5,15 +5,17 @@
 
 import type { Database, Transaction } from "lmdb";
 import { invariant } from "../base/invariant.ts";
+import type { SpoolFiles } from "./spool-files.ts";
 import {
   assertKey,
   assertRange,
+  checksumBytes,
   type Range,
   type Reader,
   type ReadTransaction,
   verifiedPayload,
   type Writer,
-  withChecksum,
+  writeWithChecksum,
 } from "./store.ts";
 
 /** A table, as lmdb-js has it. */
@@ -98,12 +100,31 @@ export class LmdbReadTransaction extends LmdbReader implements ReadTransaction {
   }
 }
 
+/** lmdb-js takes the bytes of a value from `start` to `end`, and copies them at once. */
+type Scratch = Buffer & { start: number; end: number };
+
+const appending = { append: true } as const;
+
+const newScratch = (bytes: number): Scratch =>
+  Object.assign(Buffer.allocUnsafeSlow(bytes), { start: 0, end: bytes });
+
+/** Where a value gets its checksum trailer. An array for each value would be memory outside of the heap, which costs more than the copy. */
+const scratch = newScratch(64 * 1024);
+
 /** A write transaction. */
 export class LmdbWriter extends LmdbReader implements Writer {
   /** Bytes of the keys and values written so far, checksum trailers included. */
   bytes = 0;
   /** Whether the write has ended: what is written afterwards would be a commit of its own. */
   isOver = false;
+  /** Spools to remove when the write is durable. */
+  readonly removedSpools: number[] = [];
+  readonly #spools: SpoolFiles;
+
+  constructor(tables: ReadonlyMap<string, Bytes>, spools: SpoolFiles) {
+    super(tables);
+    this.#spools = spools;
+  }
 
   protected override table(name: string): Bytes {
     invariant(!this.isOver, () => `table '${name}' is used after its write has ended`);
@@ -111,11 +132,31 @@ export class LmdbWriter extends LmdbReader implements Writer {
   }
 
   put(name: string, key: Uint8Array, value: Uint8Array): void {
+    this.#table(name, key).putSync(key, this.#stored(name, key, value));
+  }
+
+  append(name: string, key: Uint8Array, value: Uint8Array): void {
+    // The declared type of putSync with options has no result.
+    const table = this.#table(name, key) as {
+      putSync(key: Uint8Array, value: Buffer, options: { append: true }): boolean;
+    } & Bytes;
+    const isLast = table.putSync(key, this.#stored(name, key, value), appending);
+    invariant(isLast, () => `a key that is not the greatest is appended to table '${name}'`);
+  }
+
+  #table(name: string, key: Uint8Array): Bytes {
     assertKey(name, key);
-    const table = this.table(name);
-    const stored = withChecksum(name, key, value);
-    this.bytes += key.length + stored.length;
-    table.putSync(key, stored as Buffer);
+    return this.table(name);
+  }
+
+  /** The value with its checksum trailer, valid until the next one. */
+  #stored(name: string, key: Uint8Array, value: Uint8Array): Scratch {
+    const length = value.length + checksumBytes;
+    const stored = length <= scratch.length ? scratch : newScratch(length);
+    writeWithChecksum(stored, name, key, value);
+    stored.end = length;
+    this.bytes += key.length + length;
+    return stored;
   }
 
   delete(name: string, key: Uint8Array): boolean {
@@ -124,5 +165,18 @@ export class LmdbWriter extends LmdbReader implements Writer {
 
   clear(name: string): void {
     this.table(name).clearSync();
+  }
+
+  writeSpool(spool: number, at: number, parts: readonly Uint8Array[]): void {
+    invariant(!this.isOver, () => `spool ${spool} is written after its write has ended`);
+    this.#spools.write(spool, at, parts);
+  }
+
+  readSpool(spool: number, at: number, into: Uint8Array): boolean {
+    return this.#spools.read(spool, at, into);
+  }
+
+  removeSpool(spool: number): void {
+    this.removedSpools.push(spool);
   }
 }

@@ -32,6 +32,7 @@ import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
 import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
+import { SpoolFiles } from "./spool-files.ts";
 import type { ReadTransaction, Store, Writer } from "./store.ts";
 
 export class LmdbStore implements Store {
@@ -43,6 +44,7 @@ export class LmdbStore implements Store {
   /** The data file, open for writing since the first write. */
   #file: number | undefined;
   #marker: CommitMarkerWriter | undefined;
+  readonly #spools: SpoolFiles;
 
   /**
    * Opens the environment in a directory, or creates it.
@@ -52,6 +54,7 @@ export class LmdbStore implements Store {
   constructor(path: string, tables: readonly string[]) {
     invariant(tables.length <= 30, `the store ${path} has ${tables.length} tables`);
     this.#path = path;
+    this.#spools = new SpoolFiles(path);
     const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
     const isNew = !files.every(existsSync);
     requireDiskForNew(path);
@@ -84,12 +87,13 @@ export class LmdbStore implements Store {
     invariant(!this.#writing, "a write is inside another write");
     this.#writing = true;
     let thrown: unknown;
-    const writer = new LmdbWriter(this.#tables);
+    const writer = new LmdbWriter(this.#tables, this.#spools);
     try {
       const written = this.#environment.transactionSync(() => {
         try {
           const result = action(writer);
           this.#requireDisk(2 * writer.bytes + reserveBytes);
+          this.#spools.sync();
           return result;
         } catch (error) {
           // lmdb-js aborts when the callback throws. Keep the error, to tell it from that of a failed commit.
@@ -97,9 +101,14 @@ export class LmdbStore implements Store {
           throw error;
         }
       });
+      this.#spools.kept();
       this.writeCommitMarker();
+      for (const spool of writer.removedSpools) this.#spools.remove(spool);
       return written;
     } catch (error) {
+      // A commit that failed may be durable all the same, and then it needs what it wrote.
+      if (thrown === error) this.#spools.undo();
+      else this.#spools.kept();
       if (thrown !== undefined && thrown === error && error instanceof QuiverError) throw error;
       this.#isBroken ||= !this.#canRead();
       throw storageError(error, { path: this.#path, isInDoubt: this.#isBroken });
@@ -164,6 +173,10 @@ export class LmdbStore implements Store {
     }
   }
 
+  removeSpoolsBut(kept: number | null): void {
+    for (const spool of this.#spools.list()) if (spool !== kept) this.#spools.remove(spool);
+  }
+
   sizeBytes(): number {
     return statSync(join(this.#path, "data.mdb")).blocks * 512;
   }
@@ -174,6 +187,7 @@ export class LmdbStore implements Store {
     this.#file = undefined;
     this.#marker?.close();
     this.#marker = undefined;
+    this.#spools.close();
     await this.#environment.close();
     forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }

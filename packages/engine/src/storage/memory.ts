@@ -4,7 +4,7 @@
 // A write copies the tables that it changes and swaps them in at once, so a read transaction is just a reference to the
 // state before. A write costs time linear in the size of the tables that it changes.
 
-import { compareBytes } from "../base/bytes.ts";
+import { compareBytes, concatenated, emptyBytes } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import {
   assertKey,
@@ -81,7 +81,19 @@ class MemoryReadTransaction extends MemoryReader implements ReadTransaction {
   }
 }
 
+/** The bytes of each spool. They are never shortened: their owner knows how many of them count (S6). */
+type Spools = Map<number, Uint8Array>;
+
 class MemoryWriter extends MemoryReader implements Writer {
+  readonly #spools: Spools;
+  /** Spools to remove when the write has succeeded. */
+  readonly removedSpools: number[] = [];
+
+  constructor(tables: Map<string, Table>, spools: Spools) {
+    super(tables);
+    this.#spools = spools;
+  }
+
   /** The write has ended: its tables may belong to a read transaction. */
   end(): void {
     this.tables = null;
@@ -115,6 +127,13 @@ class MemoryWriter extends MemoryReader implements Writer {
     );
   }
 
+  append(name: string, key: Uint8Array, value: Uint8Array): void {
+    const last = this.table(name).at(-1);
+    const isLast = last === undefined || compareBytes(last[0], key) < 0;
+    invariant(isLast, () => `a key that is not the greatest is appended to table '${name}'`);
+    this.put(name, key, value);
+  }
+
   delete(name: string, key: Uint8Array): boolean {
     const table = this.#own(name);
     const at = lowerBound(table, key);
@@ -132,10 +151,28 @@ class MemoryWriter extends MemoryReader implements Writer {
     this.tables?.set(name, []);
     this.#copied.add(name);
   }
+
+  writeSpool(spool: number, at: number, parts: readonly Uint8Array[]): void {
+    const before = this.#spools.get(spool) ?? emptyBytes;
+    invariant(before.length >= at, () => `spool ${spool} of ${before.length} bytes is written at ${at}`);
+    this.#spools.set(spool, concatenated([before.subarray(0, at), ...parts]));
+  }
+
+  readSpool(spool: number, at: number, into: Uint8Array): boolean {
+    const bytes = this.#spools.get(spool)?.subarray(at, at + into.length);
+    if (bytes?.length !== into.length) return false;
+    into.set(bytes);
+    return true;
+  }
+
+  removeSpool(spool: number): void {
+    this.removedSpools.push(spool);
+  }
 }
 
 export class MemoryStore implements Store {
   #tables: Map<string, Table>;
+  readonly #spools: Spools = new Map();
 
   constructor(tables: readonly string[]) {
     this.#tables = new Map(tables.map((name) => [name, []]));
@@ -147,7 +184,7 @@ export class MemoryStore implements Store {
     invariant(!this.#isWriting, "a write is inside another write");
     this.#isWriting = true;
     const tables = new Map(this.#tables);
-    const writer = new MemoryWriter(tables);
+    const writer = new MemoryWriter(tables, this.#spools);
     try {
       const result = action(writer);
       invariant(
@@ -155,6 +192,7 @@ export class MemoryStore implements Store {
         `a write leaves ${tables.size} of ${this.#tables.size} tables`,
       );
       this.#tables = tables;
+      for (const spool of writer.removedSpools) this.#spools.delete(spool);
       return result;
     } finally {
       writer.end();
@@ -164,6 +202,10 @@ export class MemoryStore implements Store {
 
   beginRead(): ReadTransaction {
     return new MemoryReadTransaction(this.#tables);
+  }
+
+  removeSpoolsBut(kept: number | null): void {
+    for (const spool of this.#spools.keys()) if (spool !== kept) this.#spools.delete(spool);
   }
 
   sizeBytes(): number {

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { compareBytes, u32Key, utf8 } from "../base/bytes.ts";
 import { LmdbStore } from "./lmdb.ts";
 import { MemoryStore } from "./memory.ts";
-import { type Reader, type Store, verifiedPayload, withChecksum } from "./store.ts";
+import { type Reader, type Store, verifiedPayload, type Writer, withChecksum } from "./store.ts";
 
 const tables = ["a", "b"];
 const cleanups: (() => Promise<void>)[] = [];
@@ -173,6 +173,70 @@ describe.each(kinds)("store contract: %s", (_name, open) => {
       ),
       { numRuns: 150 },
     );
+  });
+
+  it("[S3] a key can be appended if it is the greatest of its table, and nothing is changed if not", () => {
+    const store = open();
+    store.write((w) => {
+      for (const key of [0, 1, 5, 300]) w.append("a", u32Key(key), u32Key(key));
+    });
+    for (const key of [300, 299, 5])
+      expect(() => store.write((w) => w.append("a", u32Key(key), utf8("other")))).toThrow("append");
+    store.write((w) => w.delete("a", u32Key(300)));
+    store.write((w) => w.append("a", u32Key(299), u32Key(299)));
+    const readTxn = store.beginRead();
+    expect([...readTxn.entries("a")].map(([k, v]) => [...k, ...v])).toEqual(
+      [0, 1, 5, 299].map((key) => [...u32Key(key), ...u32Key(key)]),
+    );
+    readTxn.release();
+  });
+
+  const bytesOf = (writer: Writer, spool: number, at: number, length: number) => {
+    const into = new Uint8Array(length);
+    return writer.readSpool(spool, at, into) ? Buffer.from(into).toString() : undefined;
+  };
+
+  it("[S6] a spool has what each write put there, in one or many parts, and a write that throws leaves the bytes before", () => {
+    const store = open();
+    const reused = utf8("first ");
+    store.write((w) => {
+      w.writeSpool(7, 0, [reused]);
+      reused.fill(0);
+    });
+    store.write((w) => w.writeSpool(7, 6, [utf8("sec"), utf8(""), utf8("ond")]));
+    const bug = new TypeError("stop");
+    expect(() =>
+      store.write((w) => {
+        w.writeSpool(7, 12, [utf8("lost")]);
+        w.removeSpool(7);
+        throw bug;
+      }),
+    ).toThrow(bug);
+    store.write((w) => {
+      expect(bytesOf(w, 7, 0, 12)).toBe("first second");
+      w.writeSpool(7, 12, [utf8("!")]);
+      expect(bytesOf(w, 7, 6, 7)).toBe("second!");
+      expect(bytesOf(w, 7, 6, 8)).toBeUndefined();
+      expect(bytesOf(w, 8, 0, 1)).toBeUndefined();
+    });
+  });
+
+  it("[S6] a spool is gone after the write that removes it, and so are others that a crash has left", () => {
+    const store = open();
+    store.write((w) => {
+      for (const spool of [1, 2, 3]) w.writeSpool(spool, 0, [utf8(`spool ${spool}`)]);
+    });
+    store.write((w) => {
+      w.removeSpool(1);
+      w.removeSpool(9);
+      expect(bytesOf(w, 1, 0, 7)).toBe("spool 1");
+    });
+    store.removeSpoolsBut(3);
+    store.write((w) => {
+      expect([1, 2, 3].map((spool) => bytesOf(w, spool, 0, 7))).toEqual([undefined, undefined, "spool 3"]);
+    });
+    store.removeSpoolsBut(null);
+    store.write((w) => expect(bytesOf(w, 3, 0, 7)).toBeUndefined());
   });
 });
 

@@ -12,6 +12,9 @@
 //       Buffers, so their `slice` copies.
 //   S5  Every value has a checksum trailer: a CRC-32 over table, key and value, which each read verifies. So neither a flipped bit nor
 //       a value under the wrong key is ever taken for data.
+//   S6  A spool is a sequence of bytes beside the tables. Its owner keeps its length and checksums in a table. What a write puts there is
+//       durable with the write; if the write throws, the bytes before the place where it wrote are as they were. A write that gives a
+//       spool up removes it when it is durable.
 //
 // `lmdb.ts` and `memory.ts` follow these rules; `store-contract.test.ts` runs the same suite over both.
 
@@ -46,10 +49,18 @@ export interface ReadTransaction extends Reader {
 
 export interface Writer extends Reader {
   put(table: string, key: Uint8Array, value: Uint8Array): void;
+  /** `put` of a key that is greater than all others of the table: fills pages that `put` leaves half empty. */
+  append(table: string, key: Uint8Array, value: Uint8Array): void;
   /** @returns whether the key was present */
   delete(table: string, key: Uint8Array): boolean;
   /** Removes every entry of a table, in time independent of their number. */
   clear(table: string): void;
+  /** Writes a spool from byte `at` on (S6). The bytes may be reused when this returns. @param at the length of the spool, or less */
+  writeSpool(spool: number, at: number, parts: readonly Uint8Array[]): void;
+  /** Fills `into` with bytes of a spool; false if it ends before, or does not exist. */
+  readSpool(spool: number, at: number, into: Uint8Array): boolean;
+  /** Removes a spool, if it exists, when the write is durable. */
+  removeSpool(spool: number): void;
 }
 
 export interface Store {
@@ -57,8 +68,10 @@ export interface Store {
   write<T>(action: (writer: Writer) => T): T;
   /** The newest state. Release it soon: pages that it sees cannot be reused. */
   beginRead(): ReadTransaction;
-  /** Bytes on disk. */
+  /** Bytes on disk, without spools. */
   sizeBytes(): number;
+  /** Removes what a crash has left: all spools but one. @param kept the one to keep; null for none */
+  removeSpoolsBut(kept: number | null): void;
   close(): Promise<void>;
 }
 
@@ -103,18 +116,26 @@ function checksumOf(table: string, key: Uint8Array, payload: Uint8Array): number
 
 /** A copy of `payload` with its checksum trailer (S5). */
 export function withChecksum(table: string, key: Uint8Array, payload: Uint8Array): Uint8Array {
-  invariant(
-    payload.length <= valueBytesMax,
-    () => `a value of ${payload.length} bytes is written to table '${table}'`,
-  );
   const stored = host.allocate(payload.length + checksumBytes);
-  invariant(
-    stored.length === payload.length + checksumBytes,
-    () => `the host gives ${stored.length} bytes for ${payload.length + checksumBytes}`,
-  );
-  stored.set(payload, 0);
-  writeU32LE(stored, payload.length, checksumOf(table, key, payload));
+  writeWithChecksum(stored, table, key, payload);
   return stored;
+}
+
+/** Writes `payload` and its checksum trailer to the beginning of `into`. */
+export function writeWithChecksum(
+  into: Uint8Array,
+  table: string,
+  key: Uint8Array,
+  payload: Uint8Array,
+): void {
+  const { length } = payload;
+  invariant(length <= valueBytesMax, () => `a value of ${length} bytes is written to table '${table}'`);
+  invariant(
+    into.length >= length + checksumBytes,
+    () => `${into.length} bytes have no room for a value of ${length} bytes and its checksum`,
+  );
+  into.set(payload, 0);
+  writeU32LE(into, length, checksumOf(table, key, payload));
 }
 
 /** The payload of a stored value, as a view on it; undefined if the checksum does not match this table, key and value. */

@@ -8,4 +8,5 @@ export { keysOf, queryOfNode } from "./keys";
 export { enter as hnswEnter, leave as hnswLeave } from "./layout";
 export { hnswRepair } from "./repair";
 export { hnswSearch } from "./search";
+export { hnswSearchAllowed } from "./search-allowed";
 export { merge as hnswMerge } from "./search-layer";

@@ -4,6 +4,7 @@
 //   locks    one u32 for each of `lockCount` stripes of nodes: 1 while a builder changes a list of such a node
 //   scratch  one for each thread: a search and an insertion write nowhere else but here and in nodes
 //   tags     of each thread, one byte per slot: equal to the thread's epoch where this pass has met the node
+//   allowed  of each thread, one bit per slot: of searches that may find some nodes only
 //   nodes    slots of `slotBytes`, a multiple of 128; slot 0 is the first node's
 //
 //   a node       | code | factor f32 | bias f32 | ordinal u32 | upper u32 | parent u32 | count u32 | links of level 0: u32 x m0 | unused |
@@ -82,6 +83,10 @@ export const S_CANDIDATE: usize = 52;
 
 /** The memory's EPOCH when this pass began; 0: this thread follows no links. */
 export const S_ACTIVE: usize = 56;
+
+/** A bit for each slot whose node a search may find, and some of these nodes: of searches among allowed nodes. */
+export const S_ALLOWED: usize = 60;
+export const S_SEEDS: usize = 64;
 
 export const NONE: u32 = 0xffff_ffff;
 /** The ordinal of a removed node. */

@@ -14,8 +14,11 @@
 import { keysOf } from "./keys";
 import {
   CODE_BYTES,
+  ENTRY,
+  levelOf,
   listAt,
   NODES_AT,
+  NONE,
   S_BANNED,
   S_BATCH,
   S_BEAM,
@@ -86,6 +89,18 @@ export function restartBeam(scratch: usize, length: u32): void {
     mark(scratch, nodeOf(entry));
   }
   store<u32>(scratch, count, S_FOUND);
+}
+
+/** Makes the beam the node of level 0 at which a search begins: where the upper levels lead. False if the graph is empty. */
+export function descend(scratch: usize): bool {
+  const entry = atomic.load<u32>(ENTRY);
+  if (entry === NONE) return false;
+  beginBeam(scratch, entry);
+  for (let level = levelOf(entry); level > 0; level--) {
+    searchLayer(scratch, level, 1);
+    restartBeam(scratch, 1);
+  }
+  return true;
 }
 
 /** Extends the beam, which has at least one node, to the `ef` nearest nodes found. */

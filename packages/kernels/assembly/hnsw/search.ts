@@ -1,20 +1,14 @@
 // Which nodes are nearest to the query code in a searcher's scratch memory?
 
-import { ENTRY, levelOf, NONE, S_FOUND } from "./layout";
-import { beginBeam, restartBeam, searchLayer } from "./search-layer";
+import { S_FOUND } from "./layout";
+import { descend, searchLayer } from "./search-layer";
 
 /**
  * Searches with a beam of `ef`, leaves the sorted beam in the scratch memory, and returns its length. The beam also has removed nodes. The
  * caller must have entered the scratch memory (`hnswEnter`), and leaves it after reading the ordinals of the results.
  */
 export function hnswSearch(scratch: usize, ef: u32): u32 {
-  const entry = atomic.load<u32>(ENTRY);
-  if (entry === NONE) return 0;
-  beginBeam(scratch, entry);
-  for (let level = levelOf(entry); level > 0; level--) {
-    searchLayer(scratch, level, 1);
-    restartBeam(scratch, 1);
-  }
+  if (!descend(scratch)) return 0;
   searchLayer(scratch, 0, ef);
   return load<u32>(scratch, S_FOUND);
 }

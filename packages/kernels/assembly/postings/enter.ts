@@ -140,17 +140,17 @@ function raiseFloor(scratch: usize, query: usize, queryEnd: usize): void {
   store<f64>(scratch, floor, S_FLOOR);
 }
 
-function exactOf(list: usize, count: u32): usize {
-  return list + ((((<usize>count) << 1) + 3) & ~3);
+export function exactOf(list: usize, count: u32): usize {
+  // A list begins at a place that four divides.
+  return (quantizedImpactsOf(list, count) + <usize>count + 3) & ~3;
 }
 
-function quantizedImpactsOf(list: usize, kind: u32, count: u32): usize {
-  return exactOf(list, count) + ((<usize>count) << (kind === TEXT ? 0 : 2));
+export function quantizedImpactsOf(list: usize, count: u32): usize {
+  return list + ((<usize>count) << 1);
 }
 
 function windowsOf(list: usize, kind: u32, count: u32): usize {
-  // A list begins at a place that four divides.
-  return (quantizedImpactsOf(list, kind, count) + <usize>count + 3) & ~3;
+  return (exactOf(list, count) + ((<usize>count) << (kind === TEXT ? 0 : 2)) + 3) & ~3;
 }
 
 /** Sorts the places of the query's terms by ascending bound (Shell, 1959, with the gaps of Ciura, 2001). */
@@ -196,7 +196,7 @@ function writeTerms(scratch: usize, query: usize, count: u32, scale: f64): void 
     const postings = load<u32>(inDirectory, E_COUNT);
     store<u32>(term, <u32>list, T_RECORDS);
     store<u32>(term, <u32>exactOf(list, postings), T_EXACT);
-    store<u32>(term, <u32>quantizedImpactsOf(list, kind, postings), T_QUANTIZED);
+    store<u32>(term, <u32>quantizedImpactsOf(list, postings), T_QUANTIZED);
     store<u32>(term, postings, T_COUNT);
     store<u32>(term, postings >= LONG ? <u32>windowsOf(list, kind, postings) : 0, T_WINDOWS);
     store<f32>(term, <f32>(load<f64>(entry, Q_BASE) * scale), T_BASE);

@@ -3,7 +3,7 @@
 // A *segment* is up to 65,536 records and their postings, which never change: record numbers are 16 bits. A *list* is the
 // postings of one term (or dimension) in a segment, by ascending record, in columns side by side:
 //
-//   records u16 | exact: tf u8 or u32, or weight f32 | quantized impacts u8 | windows of a long list
+//   records u16 | quantized impacts u8 | exact: tf u8 or u32, or weight f32 | windows of a long list
 //
 // Its *entry* in the segment's directory has all that a search needs before it reads the list, in half a cache line. A search finds
 // each list of each segment cold, and each further place that it reads costs as much as adding up a hundred postings.
@@ -40,8 +40,9 @@
 //   sums       f32 x 4,096, zero between calls: what the window's records have so far
 //   marks      u64 x 64, zero between calls: which they are
 //   found      16 bytes each: score f64, record u32, and 4 unused
-//   recordSums, touched: where impacts are added up by record of the segment instead of by window (gather.ts), f32 x 65,536, zero between
-//              searches, and u16 x 65,537, the records that have any; as large as the largest segment needs that was searched so
+//   recordSums, touched: where impacts are added up by record of the segment instead of by window: f32 (gather.ts) or u16 (units.ts) of each,
+//              or f64 of 16,384 (sums.ts), zero between searches; and u16 x 65,537 or u32 x 65,536, the records that have any; as large as
+//              the largest segment needs that was searched so
 
 export const WINDOW_BITS: u32 = 12;
 export const WINDOW: u32 = 1 << WINDOW_BITS;
@@ -102,6 +103,10 @@ export const T_MOST: usize = 48;
 export const T_BLOCK_MOST: usize = 52;
 /** The smallest quantized impact that reaches the limit; more than 255 if none does. */
 export const T_LEAST: usize = 56;
+/** Of sums in units, in the place of what concerns windows: what a quantized impact is multiplied with, what is added, and the most. */
+export const T_FACTOR: usize = 48;
+export const T_OFFSET: usize = 52;
+export const T_MOST_UNITS: usize = 60;
 
 export const S_TERMS: usize = 0;
 export const S_TERM_COUNT: usize = 4;
@@ -145,8 +150,26 @@ export const S_SORTED: usize = 152;
 export const S_RECORD_SUMS: usize = 156;
 export const S_TOUCHED: usize = 160;
 export const S_TOUCHED_COUNT: usize = 164;
+/** In their place: u32 each, a sum of units and, in the lower 16 bits, its record. */
+export const S_CANDIDATES: usize = 160;
+export const S_CANDIDATE_COUNT: usize = 164;
 /** Where the segment begins. */
 export const S_SEGMENT: usize = 168;
+/** Whether there is room for the sums of all records of the segment. */
+export const S_HAS_SUMS: usize = 172;
+/** How the segment is searched (search.ts), and how far that is. */
+export const S_WAY: usize = 176;
+export const S_STAGE: usize = 180;
+/** f64: the units of a contribution of 1. */
+export const S_UNITS: usize = 184;
+/** All records with this sum or a greater one were listed. */
+export const S_LISTED: usize = 192;
+/** The first of the terms that were added up, and the most units that those before it add together. */
+export const S_ESSENTIAL: usize = 196;
+export const S_REST: usize = 200;
+
+/** Records whose exact scores are computed together, at most. */
+export const SCORED_MAX: u32 = 16;
 
 /** f64: scores below cannot be among the k best. */
 export const S_FLOOR: usize = 64;

@@ -1,6 +1,14 @@
 // Where in a list is a record's posting?
 
-import { T_RECORDS, WINDOW, WINDOW_BITS } from "./layout";
+import { T_COUNT, T_RECORDS, T_WINDOWS, WINDOW, WINDOW_BITS } from "./layout";
+
+/** The place of a record's posting in a list, or -1. */
+export function postingIn(term: usize, record: u32): i32 {
+  const windows = <usize>load<u32>(term, T_WINDOWS);
+  if (windows === 0) return search(<usize>load<u32>(term, T_RECORDS), 0, load<u32>(term, T_COUNT), record);
+  const window = windows + ((<usize>(record >> WINDOW_BITS)) << 2);
+  return postingOf(term, load<u32>(window), load<u32>(window, 4), record);
+}
 
 /**
  * The place of a record's posting among those from `from` to `end` of a list, all in the record's window, or -1. Compares, all at once, the

@@ -1,7 +1,7 @@
 // Who changed which key, collection, index or snapshot, and when?
 
 import Type, { type Static } from "typebox";
-import { OneOf } from "./common.ts";
+import { mapOf, OneOf } from "./common.ts";
 
 /**
  * `begun` is on disk before anything is changed, `done` or `failed` before the response is sent; if the disk fails in between, before the
@@ -23,19 +23,12 @@ export const AuditEntry = Type.Object({
   who: Type.String({
     description: "`admin-key`, `session:<id>`, `key:<key_id>`; `no-auth` on a server without authentication.",
   }),
-  // As `additionalProperties`, which OpenAPI's own tools write; a TypeBox record would be `patternProperties`.
-  what: Type.Unsafe<Record<string, string>>(
-    Type.Object(
-      {},
-      {
-        additionalProperties: Type.String(),
-        description:
-          "What is changed and how: the names in the path, the fields of the body that define what may be done or what is " +
-          "created (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; absent fields are left " +
-          "out). The entry with the outcome also has the ids that the server assigned (`key_id`, `snapshot_id`).",
-      },
-    ),
-  ),
+  what: mapOf(Type.String(), {
+    description:
+      "What is changed and how: the names in the path, the fields of the body that define what may be done or what is " +
+      "created (`role`, `collections`, `overwrite`, `config.max_vectors`; lists as JSON; absent fields are left " +
+      "out). The entry with the outcome also has the ids that the server assigned (`key_id`, `snapshot_id`).",
+  }),
   error: Type.Optional(Type.String({ description: "Error code, if it failed." })),
   request_id: Type.String({ description: "As in the server's log and in the response header x-request-id." }),
   address: Type.String({ description: "Where the request came from." }),

@@ -29,6 +29,13 @@ export function OneOf<const T extends readonly string[]>(values: T, options: Rec
   return Type.Unsafe<T[number]>({ ...options, type: "string", enum: values } as unknown as TSchema);
 }
 
+/** A map with values of one shape. A TypeBox record would be `patternProperties`, where OpenAPI's own tools write `additionalProperties`. */
+export function mapOf<T extends TSchema>(value: T, options: TObjectOptions = {}) {
+  return Type.Unsafe<Record<string, Type.Static<T>>>(
+    Type.Object({}, { ...options, additionalProperties: value }),
+  );
+}
+
 export const Empty = Type.Object({}, { description: "An empty object." });
 
 export const ErrorShape = Type.Object(

@@ -8,9 +8,17 @@ export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
 export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
 export const sparseLevels = [16, 32, 64, 128, 256] as const;
 
-/** The three kinds of index, with their names in a path, in the response of Get index and in the code. */
+/** The three kinds of index of which a collection has one, with their names in a path, in the response of Get index and in the code. */
 export const indexKinds = ["dense", "sparse", "tf-idf"] as const;
-export type IndexKind = (typeof indexKinds)[number];
+
+/** The index of a field of the metadata: `metadata:` and the field. */
+export type MetadataIndexName = `${typeof metadataPrefix}${string}`;
+export const metadataPrefix = "metadata:";
+
+/** What an index is called: its kind, or for one of many of a kind what tells it from the others. */
+export type IndexKind = (typeof indexKinds)[number] | MetadataIndexName;
+
+export const isMetadataIndex = (name: string): name is MetadataIndexName => name.startsWith(metadataPrefix);
 
 /** The kind of index that an endpoint names. */
 export const kinds = { dense: "dense", sparse: "sparse", text: "tf-idf" } as const;
@@ -154,6 +162,16 @@ export const TextIndex = Fields({
   ),
 });
 
+/** The types of a metadata index. */
+export const metadataTypes = ["keyword", "number", "boolean", "datetime"] as const;
+
+export const MetadataIndex = Fields({
+  type: OneOf(metadataTypes, {
+    description:
+      "keyword: strings. number: numbers. boolean: true and false. datetime: strings in ISO 8601, which filters then compare by time. Values of other types stay where they are, and filters find them.",
+  }),
+});
+
 /** Read-only part of a returned definition. */
 export const IndexStatus = Type.Object({
   state: OneOf(["building", "ready", "unloaded"]),
@@ -291,6 +309,15 @@ export const TextAnalysis = Type.Object({
 
 const withStatus = { status: IndexStatus };
 
+/** A metadata index as it is stored. */
+export type MetadataDefinition = { readonly field: string; readonly type: (typeof metadataTypes)[number] };
+
+export const MetadataIndexes = Type.Object({
+  indexes: Type.Array(Type.Object({ field: Type.String(), ...MetadataIndex.properties, ...withStatus }), {
+    description: "By field.",
+  }),
+});
+
 export const Indexes = Type.Object({
   dense: Type.Optional(Type.Object({ ...DenseIndex.properties, ...withStatus })),
   sparse: Type.Optional(Type.Object({ ...SparseIndex.properties, ...withStatus })),
@@ -307,7 +334,14 @@ export type AnalyzeText = Static<typeof AnalyzeText>;
 export type AnalyzedWord = Static<typeof AnalyzedWord>;
 export type TextAnalysis = Static<typeof TextAnalysis>;
 /** The indexes that a collection has. */
-export type IndexDefinitions = { dense?: DenseIndex; sparse?: SparseIndex; "tf-idf"?: TextIndex };
+export type IndexDefinitions = {
+  dense?: DenseIndex;
+  sparse?: SparseIndex;
+  "tf-idf"?: TextIndex;
+  [name: MetadataIndexName]: MetadataDefinition;
+};
 export type IndexStatus = Static<typeof IndexStatus>;
 export type Recall = Static<typeof Recall>;
 export type Indexes = Static<typeof Indexes>;
+export type MetadataIndex = Static<typeof MetadataIndex>;
+export type MetadataIndexes = Static<typeof MetadataIndexes>;

@@ -1,8 +1,9 @@
 // What does an API key permit, and for which collections?
 
-import Type, { type Static } from "typebox";
+import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
 import { Fields, Maybe, OneOf } from "./common.ts";
+import type { Filter } from "./filter.ts";
 
 /** In ascending order; each role includes the ones before it. */
 export const roles = ["read", "write", "admin"] as const;
@@ -16,6 +17,14 @@ const Collections = Type.Array(Type.String({ minLength: 1, maxLength: limits.col
     "Collections that the key may access: names, or prefixes that end in a star (`logs-*`). Absent: all.",
 });
 
+const KeyFilter = Type.Optional(
+  Type.Unsafe<Filter | null>({
+    description:
+      "Only records that match exist for the key, in all its collections, and it writes no others; so it cannot be of role `admin`. Absent: all records.",
+    examples: [{ tenant: "acme" }],
+  } as unknown as TSchema),
+);
+
 export const CreateKey = Fields(
   {
     name: Type.String({ minLength: 1, description: "A label that helps to recognise the key." }),
@@ -25,6 +34,7 @@ export const CreateKey = Fields(
         "`admin` also deletes collections and, if it is not limited to collections, manages keys and reads the audit log.",
     }),
     collections: Maybe(Collections),
+    filter: KeyFilter,
     expires_at: Maybe(
       Type.Integer({
         minimum: 1,
@@ -51,6 +61,10 @@ const information = {
   collections: Type.Union([Type.Array(Type.String()), Type.Null()], {
     description: "null: all collections.",
   }),
+  filter: Type.Unsafe<Filter | null>({
+    type: ["object", "null"],
+    description: "Only records that match exist for the key; null: all.",
+  } as unknown as TSchema),
   weight: Type.Integer({ description: "Share of the server's time relative to other keys." }),
   created_at: Type.Integer({ description: "Unix seconds." }),
   expires_at: Type.Union([Type.Integer(), Type.Null()], { description: "Unix seconds; null: never." }),

@@ -2,8 +2,10 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
-import { Fields, Maybe, OneOf } from "./common.ts";
-import { DenseVector, IndexValue, IndexValuePair } from "./vector.ts";
+import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
+import { type Filter, FilterField, type FilterValue } from "./filter.ts";
+import { Include } from "./include.ts";
+import { DenseVector, Example, IndexValue, IndexValuePair, VectorRecord } from "./vector.ts";
 
 const TopK = Maybe(
   Type.Integer({
@@ -83,23 +85,127 @@ const Syntax = Maybe(
   }),
 );
 
-const common = { top_k: TopK, return_raw_text: ReturnRawText, explain: Explain };
+const GroupBy = Maybe(
+  Type.String({
+    description:
+      "Returns at most group_size results with the same `document_id`, or the same value of this field of the metadata (of several, the first). Results without a value are groups of their own.",
+  }),
+);
+
+const common = {
+  top_k: TopK,
+  filter: FilterField,
+  return_raw_text: ReturnRawText,
+  explain: Explain,
+  include: Include("Added to each result. Default: none."),
+  score_threshold: Maybe(Type.Number({ description: "Returns no results with a lower score." })),
+  offset: Maybe(
+    Type.Integer({
+      minimum: 0,
+      maximum: limits.topKMax,
+      default: 0,
+      description: `Leaves out so many of the best results. With top_k at most ${limits.topKMax} together.`,
+    }),
+  ),
+  group_by: GroupBy,
+  group_size: Maybe(
+    Type.Integer({
+      minimum: 1,
+      maximum: limits.groupSizeMax,
+      default: 1,
+      description: "Results of each group, with group_by.",
+    }),
+  ),
+};
 const dense = { ef_search: EfSearch, recall_target: RecallTarget, exact: Exact };
 
-export const DenseSearch = Fields({ query_vector: QueryVector, ...common, ...dense });
-export const BatchDenseSearch = Fields({
-  queries: Type.Array(Fields({ vector: QueryVector }), Queries),
+const Diversity = Maybe(
+  Type.Number({
+    minimum: 0,
+    maximum: 1,
+    default: 0,
+    description:
+      "How much results should differ from each other (maximal marginal relevance): the next result is that with the greatest (1 - diversity) * score - diversity * (greatest score of it and a result before it). 0: by score alone.",
+  }),
+);
+
+export const DenseSearch = Fields({
+  query_vector: QueryVector,
   ...common,
   ...dense,
+  diversity: Diversity,
 });
+export const BatchDenseSearch = Fields({
+  queries: Type.Array(Fields({ vector: QueryVector, filter: FilterField }), Queries),
+  ...common,
+  ...dense,
+  diversity: Diversity,
+});
+
+const Examples = (description: string) =>
+  Type.Array(Example("The id of a record, a vector of the collection's dimension, or its bytes."), {
+    maxItems: limits.examplesMax,
+    description,
+  });
+
+/** What becomes of examples. */
+export const strategies = ["average_vector"] as const;
+
+export const Recommend = Fields(
+  {
+    positive: Examples("What results should be like; at least one."),
+    negative: Maybe(Examples("What results should be unlike.")),
+    strategy: Maybe(
+      OneOf(strategies, {
+        default: "average_vector",
+        description:
+          "average_vector: a search for the average of the positive examples; with negative ones, for twice that average minus theirs. With cosine, the averages are those of the directions.",
+      }),
+    ),
+    ...common,
+    ...dense,
+    diversity: Diversity,
+  },
+  {
+    description: "Records that are given as examples are no results.",
+    examples: [
+      { positive: ["a1", "a2"], negative: ["a3"], top_k: 5 },
+      { positive: ["a1"], top_k: 5, diversity: 0.5 },
+    ],
+  },
+);
 
 export const SparseSearch = Fields({
   query_terms: QueryTerms,
   early_terminate_threshold: Threshold,
   ...common,
 });
+
+/**
+ * A query of a batch that has a short form and one with a filter. One schema and no `anyOf`, so that a fault is reported with its position.
+ * @param short schema of the query alone
+ * @param name of the query beside a filter
+ */
+function orFiltered<Query, Name extends string>(short: TSchema, name: Name, description: string) {
+  return Type.Unsafe<Query | ({ [field in Name]: Query } & { filter?: Filter | null })>({
+    ...short,
+    type: [(short as unknown as { type: string }).type, "object"],
+    properties: { [name]: short, filter: FilterField },
+    required: [name],
+    additionalProperties: false,
+    description,
+  } as unknown as TSchema);
+}
+
 export const BatchSparseSearch = Fields({
-  query_terms_list: Type.Array(QueryTerms, Queries),
+  query_terms_list: Type.Array(
+    orFiltered<QueryTerms, "query_terms">(
+      QueryTerms,
+      "query_terms",
+      "Sparse query; or {query_terms, filter}, whose filter holds beside that of the request.",
+    ),
+    Queries,
+  ),
   early_terminate_threshold: Threshold,
   ...common,
 });
@@ -112,7 +218,14 @@ export const TextSearch = Fields({
   ...common,
 });
 export const BatchTextSearch = Fields({
-  queries: Type.Array(Type.String(), Queries),
+  queries: Type.Array(
+    orFiltered<string, "query">(
+      Type.String(),
+      "query",
+      "Text to search for; or {query, filter}, whose filter holds beside that of the request.",
+    ),
+    Queries,
+  ),
   syntax: Syntax,
   ...common,
 });
@@ -135,7 +248,7 @@ export const HybridSearch = Fields(
   { description: "At least two of query_vector, query_terms and query_text; all given legs are fused." },
 );
 export const BatchHybridSearch = Fields({
-  queries: Type.Array(Fields(hybridLegs), Queries),
+  queries: Type.Array(Fields({ ...hybridLegs, filter: FilterField }), Queries),
   ...hybridOptions,
 });
 
@@ -211,15 +324,54 @@ export const Explanation = Type.Object(
   },
 );
 
+const { dense_values, sparse_values, metadata } = Type.Partial(VectorRecord).properties;
+/** Present where a search asks for them. */
+const included = { dense_values, sparse_values, metadata };
+
 export const SearchResult = Type.Object({
   id: Type.String(),
   document_id: Type.Unsafe<string | null>({ type: ["string", "null"] }),
   score: Type.Number({ description: "Higher is better." }),
   text: Type.Unsafe<string | null>({ type: ["string", "null"] }),
   explanation: Type.Optional(Explanation),
+  ...included,
+  group: Type.Optional(
+    Type.Unsafe<FilterValue | null>({
+      type: ["string", "number", "boolean", "null"],
+      description: "With group_by: the document or value of the result's group; null if it has none.",
+    } as unknown as TSchema),
+  ),
 });
+
+export const FilterExplanation = Type.Object(
+  {
+    matching: Type.Integer({ description: "Records that match." }),
+    records: Type.Integer({ description: "Records of the searched version." }),
+    is_known: Type.Boolean({
+      description: "Whether an earlier request for the same version had found the set.",
+    }),
+    records_read: Type.Optional(
+      Type.Integer({ description: "Records that were read to find the set; 0: only indexes were used." }),
+    ),
+    legs: mapOf(
+      Type.Object({
+        way: Type.String({ description: "How the leg used the set." }),
+        estimated_us: mapOf(Type.Number(), { description: "Expected microseconds of each way." }),
+      }),
+      { description: "By kind of leg." },
+    ),
+  },
+  {
+    description:
+      "Present only with `explain` and a filter, and not for keys with a filter: how the filter was used.",
+  },
+);
+
 export const SearchResponse = Type.Object({
-  results: Type.Array(SearchResult, { description: "By descending score, ties by id." }),
+  results: Type.Array(SearchResult, {
+    description: "By descending score, ties by id; with diversity, in the order of choice.",
+  }),
+  filter: Type.Optional(FilterExplanation),
 });
 export const BatchSearchResponse = Type.Array(SearchResponse, {
   description: "In the order of the queries.",
@@ -228,6 +380,7 @@ export const BatchSearchResponse = Type.Array(SearchResponse, {
 export type QueryTerms = Static<typeof QueryTerms>;
 export type DenseSearch = Static<typeof DenseSearch>;
 export type BatchDenseSearch = Static<typeof BatchDenseSearch>;
+export type Recommend = Static<typeof Recommend>;
 export type SparseSearch = Static<typeof SparseSearch>;
 export type BatchSparseSearch = Static<typeof BatchSparseSearch>;
 export type TextSearch = Static<typeof TextSearch>;
@@ -235,6 +388,7 @@ export type BatchTextSearch = Static<typeof BatchTextSearch>;
 export type HybridSearch = Static<typeof HybridSearch>;
 export type BatchHybridSearch = Static<typeof BatchHybridSearch>;
 export type Explanation = Static<typeof Explanation>;
+export type FilterExplanation = Static<typeof FilterExplanation>;
 export type SearchResult = Static<typeof SearchResult>;
 export type SearchResponse = Static<typeof SearchResponse>;
 export type BatchSearchResponse = Static<typeof BatchSearchResponse>;

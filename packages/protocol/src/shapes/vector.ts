@@ -36,6 +36,14 @@ export const DenseVector = (description: string) =>
     description,
   } as unknown as TSchema);
 
+/** The id of a record, or a vector. */
+export type Example = string | DenseVector;
+export const Example = (description: string) =>
+  Type.Unsafe<Example>({
+    ...DenseVector(description),
+    type: ["string", "array", "object"],
+  } as unknown as TSchema);
+
 export const VectorInput = Fields(
   {
     id: Type.String({ description: "Unique identifier, 1 to 512 bytes of UTF-8." }),

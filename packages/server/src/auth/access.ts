@@ -6,6 +6,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import type { Route } from "@quiver/protocol/routes";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import { type Role, roles } from "@quiver/protocol/shapes/key";
 
 /** What an endpoint requires of its callers. */
@@ -13,14 +14,20 @@ export type Need = {
   readonly role: Role | "anyone";
   /** Where it names collections; `nowhere`: only for keys without a limit to collections. */
   readonly collections: "path" | "body.name" | "answer" | "nowhere";
+  /** Whether it is open to keys with a filter. */
+  readonly takesFilter: boolean;
 };
 
 /** The requirement of an endpoint that declares none. */
-export const strictestNeed: Need = { role: "admin", collections: "nowhere" };
+export const strictestNeed: Need = { role: "admin", collections: "nowhere", takesFilter: false };
 
 export function needOf(route: Route): Need {
   const inPath = route.path.includes("{collection_id}") ? "path" : "nowhere";
-  return { role: route.role, collections: route.collections ?? inPath };
+  return {
+    role: route.role,
+    collections: route.collections ?? inPath,
+    takesFilter: route.rows !== undefined,
+  };
 }
 
 /** The caller of a request and its permissions. */
@@ -31,7 +38,11 @@ export class Access {
   /** Its share of the server's time relative to other keys. */
   readonly weight: number;
   /** Names, and prefixes that end in a star; null for all. */
-  readonly #collections: readonly string[] | null;
+  readonly collections: readonly string[] | null;
+  /** Only records that match exist for the caller; null: all. */
+  readonly filter: Filter | null;
+  /** When it ends, in milliseconds since 1970; null: not by itself. */
+  readonly expiresAtMs: number | null;
   /** The account for the caller's work: its key. Sessions are created with the admin key and use its account. */
   readonly payer: string;
   /**
@@ -48,19 +59,23 @@ export class Access {
     collections: readonly string[] | null = null,
     requireValid: () => void = () => {},
     weight = 1,
+    expiresAtMs: number | null = null,
+    filter: Filter | null = null,
   ) {
     this.who = who;
     this.role = role;
     this.weight = weight;
-    this.#collections = collections;
+    this.expiresAtMs = expiresAtMs;
+    this.filter = filter;
+    this.collections = collections;
     this.payer = who.startsWith("session:") ? "admin-key" : who;
     this.requireValid = requireValid;
   }
 
   /** True if the caller may see a collection of this name. */
   reaches(collection: string): boolean {
-    if (this.#collections === null) return true;
-    return this.#collections.some((pattern) =>
+    if (this.collections === null) return true;
+    return this.collections.some((pattern) =>
       pattern.endsWith("*") ? collection.startsWith(pattern.slice(0, -1)) : collection === pattern,
     );
   }
@@ -81,11 +96,17 @@ export class Access {
       );
     }
     if (need.collections === "path") this.requireCollection(collection ?? "");
-    if (need.collections === "nowhere" && this.#collections !== null) {
+    if (need.collections === "nowhere" && this.collections !== null) {
       throw new QuiverError(
         "forbidden",
         "The request concerns the whole server, and the key is limited to some collections. " +
           "Send a key without that limit.",
+      );
+    }
+    if (!need.takesFilter && this.filter !== null) {
+      throw new QuiverError(
+        "forbidden",
+        "The request concerns more than the records that match the filter of the key. Send a key without a filter.",
       );
     }
   }

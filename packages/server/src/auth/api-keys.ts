@@ -12,10 +12,11 @@
 // have not started yet (`Access.requireValid`). The last use is stored at most once a minute, and at close.
 
 import { randomBytes } from "node:crypto";
-import type { Credentials } from "@quiver/engine/database/contract";
+import { type Credentials, checkRowFilter } from "@quiver/engine/database/contract";
 import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiver/protocol/collection-name";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiver/protocol/shapes/key";
 import { fieldError } from "../request/validation.ts";
 import { Access } from "./access.ts";
@@ -23,6 +24,10 @@ import { BackgroundWrites } from "./background-writes.ts";
 import { digest, randomSecret, sameDigest } from "./secrets.ts";
 
 const prefix = "api-key:";
+/** Of keys with a filter: a server of an earlier version would use them without it, so it must not find them. */
+const filteredPrefix = "filtered-api-key:";
+const placeOf = (keyId: string, { filter }: Pick<StoredKey, "filter">): string =>
+  (filter == null ? prefix : filteredPrefix) + keyId;
 const writeEveryMs = 60_000;
 const form = /^qk_([0-9a-f]{16})_[\w-]{43}$/;
 
@@ -30,6 +35,8 @@ type StoredKey = {
   name: string;
   role: Role;
   collections: string[] | null;
+  /** Present if only records that match exist for the key. */
+  filter?: Filter;
   /** Absent in keys from older servers. */
   weight?: number;
   salt: string;
@@ -50,15 +57,17 @@ export class ApiKeys {
   readonly #live = new Map<string, LiveKey>();
   /** Keys that are being stored for the first time. */
   #creating = 0;
+  /** Makes all threads forget a caller; a revocation waits for it. */
+  onRevoked: (who: string) => Promise<void> = async () => {};
 
   /** Loads the keys of earlier runs. */
   constructor(credentials: Credentials, clock: () => number, onWriteError: (error: unknown) => void) {
     this.#credentials = credentials;
     this.#clock = clock;
     this.#writes = new BackgroundWrites(onWriteError);
-    for (const [key, value] of credentials.entries(prefix)) {
-      this.#keep(key.slice(prefix.length), value as StoredKey);
-    }
+    for (const each of [prefix, filteredPrefix])
+      for (const [key, value] of credentials.entries(each))
+        this.#keep(key.slice(each.length), value as StoredKey);
   }
 
   /** Resolves when the key is durable. @throws invalid_request for a request with impossible values */
@@ -79,6 +88,7 @@ export class ApiKeys {
       name: request.name,
       role: request.role,
       collections: request.collections ? [...new Set(request.collections)] : null,
+      ...(request.filter != null && { filter: request.filter }),
       weight: request.weight ?? 1,
       salt,
       sha256: digest(key, salt).toString("hex"),
@@ -88,7 +98,7 @@ export class ApiKeys {
     };
     this.#creating++;
     try {
-      await this.#credentials.put(prefix + keyId, stored);
+      await this.#credentials.put(placeOf(keyId, stored), stored);
     } finally {
       this.#creating--;
     }
@@ -117,7 +127,8 @@ export class ApiKeys {
     // From here on no last use is stored; storing one would bring the entry back.
     this.#live.delete(keyId);
     try {
-      await this.#credentials.delete(prefix + keyId);
+      await this.onRevoked(live.access.who);
+      await this.#credentials.delete(placeOf(keyId, live.stored));
     } catch (error) {
       this.#live.set(keyId, live);
       throw error;
@@ -141,6 +152,14 @@ export class ApiKeys {
     return live.access;
   }
 
+  /** Checks that whoever pays for a write of another thread still may. @param payer `key:<key_id>`; others are not checked @throws unauthorized */
+  requireValid(payer: string): void {
+    if (!payer.startsWith("key:")) return;
+    const live = this.#live.get(payer.slice("key:".length));
+    if (live === undefined) throw revokedError();
+    live.access.requireValid();
+  }
+
   /** Stores every last use and waits for the writes. */
   async close(): Promise<void> {
     for (const [keyId, live] of this.#live) {
@@ -152,28 +171,38 @@ export class ApiKeys {
   #keep(keyId: string, stored: StoredKey): void {
     const requireValid = () => {
       requireUnexpired(stored, this.#clock());
-      if (this.#live.get(keyId)?.stored !== stored)
-        throw new QuiverError(
-          "unauthorized",
-          "The API key was revoked before the request was executed. Nothing was changed. Send another key.",
-        );
+      if (this.#live.get(keyId)?.stored !== stored) throw revokedError();
     };
     this.#live.set(keyId, {
       stored,
       digest: Buffer.from(stored.sha256, "hex"),
-      access: new Access(`key:${keyId}`, stored.role, stored.collections, requireValid, stored.weight),
+      access: new Access(
+        `key:${keyId}`,
+        stored.role,
+        stored.collections,
+        requireValid,
+        stored.weight,
+        stored.expiresAtMs,
+        stored.filter,
+      ),
       writtenMs: stored.lastUsedMs ?? 0,
     });
   }
 
   #write(keyId: string, live: LiveKey): void {
     live.writtenMs = live.stored.lastUsedMs ?? 0;
-    this.#writes.add(this.#credentials.put(prefix + keyId, { ...live.stored }));
+    this.#writes.add(this.#credentials.put(placeOf(keyId, live.stored), { ...live.stored }));
   }
 }
 
+export const revokedError = (): QuiverError =>
+  new QuiverError(
+    "unauthorized",
+    "The API key was revoked before the request was executed. Nothing was changed. Send another key.",
+  );
+
 /** @throws unauthorized */
-function requireUnexpired({ expiresAtMs }: StoredKey, nowMs: number): void {
+export function requireUnexpired({ expiresAtMs }: Pick<StoredKey, "expiresAtMs">, nowMs: number): void {
   if (expiresAtMs === null || nowMs < expiresAtMs) return;
   throw new QuiverError(
     "unauthorized",
@@ -190,6 +219,7 @@ function informationOf(keyId: string, stored: StoredKey): KeyInformation {
     name: stored.name,
     role: stored.role,
     collections: stored.collections,
+    filter: stored.filter ?? null,
     weight: stored.weight ?? 1,
     created_at: Math.floor(stored.createdAtMs / 1000),
     expires_at: seconds(stored.expiresAtMs),
@@ -217,6 +247,7 @@ function checkCreateKey(request: CreateKey, now: number): void {
         "it matches all names with this prefix.",
     );
   });
+  checkKeyFilter(request);
   const { expires_at: expiresAt } = request;
   if (typeof expiresAt !== "number") return;
   const nowSeconds = Math.floor(now / 1000);
@@ -227,6 +258,29 @@ function checkCreateKey(request: CreateKey, now: number): void {
     expected,
     `${expiresAt}`,
     `expires_at must be ${expected}, not ${expiresAt}.`,
+  );
+}
+
+/** @throws invalid_filter, invalid_request */
+function checkKeyFilter({ filter, role }: CreateKey): void {
+  if (filter === null || filter === undefined) return;
+  const { length } = JSON.stringify(filter);
+  if (length > limits.apiKeyFilterLengthMax) {
+    const expected = `at most ${limits.apiKeyFilterLengthMax} characters as JSON`;
+    throw fieldError(
+      "filter",
+      expected,
+      `${length}`,
+      `filter has ${length} characters as JSON; expected ${expected}.`,
+    );
+  }
+  checkRowFilter(filter);
+  if (role !== "admin") return;
+  throw fieldError(
+    "role",
+    "read or write",
+    "admin",
+    "role must be read or write for a key with a filter: what needs the role admin concerns all records.",
   );
 }
 

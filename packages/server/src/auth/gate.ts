@@ -32,7 +32,7 @@ export interface Gate {
    * @param address of the other end of the connection
    * @throws unauthorized, rate_limited
    */
-  enter(headers: Credentials, address: string): Access;
+  enter(headers: Credentials, address: string): Access | Promise<Access>;
   /** @throws invalid_credentials, rate_limited */
   logIn(username: string, password: string, address: string): Promise<Session>;
   /** Absent on a server without authentication, which has no keys. */

@@ -3,7 +3,6 @@
 // Scalar's page and its script come from the installed package. The content security policy guarantees that nothing else is loaded: the
 // browser blocks every address but this server's.
 
-import scalar from "@scalar/fastify-api-reference";
 import type { FastifyInstance } from "fastify";
 import { openapiPaths } from "./openapi.ts";
 
@@ -23,6 +22,8 @@ const policy = [
 ].join("; ");
 
 export async function registerDocs(app: FastifyInstance): Promise<void> {
+  // Loaded only here: serving threads do without, and without its memory.
+  const { default: scalar } = await import("@scalar/fastify-api-reference");
   await app.register(scalar, {
     routePrefix: docsPath,
     hooks: {

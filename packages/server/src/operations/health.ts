@@ -4,13 +4,20 @@ import type { Database, DatabaseStatistics } from "@quiver/engine/database/contr
 import { QuiverError } from "@quiver/protocol/errors";
 import type { FastifyInstance } from "fastify";
 
-export function registerHealth(app: FastifyInstance, database: Database): void {
-  const options = {
-    config: { need: { role: "anyone", collections: "nowhere" } as const },
-    schema: { hide: true } as object,
-  };
+const options = {
+  config: { need: { role: "anyone", collections: "nowhere", takesFilter: true } as const },
+  schema: { hide: true } as object,
+};
 
-  app.get("/health/live", options, async () => ({ status: "live" }));
+/** Every thread that takes connections says so itself. */
+export const livePath = "/health/live";
+
+export function registerLive(app: FastifyInstance): void {
+  app.get(livePath, options, async () => ({ status: "live" }));
+}
+
+export function registerHealth(app: FastifyInstance, database: Database): void {
+  registerLive(app);
 
   app.get("/health/ready", options, async () => {
     // A load balancer must not take the whole server out of service while some collections are intact, so this only reports numbers. The

@@ -27,6 +27,8 @@ export type ServerLog = {
   readonly logger: Logger;
   /** Writes the line of a request, at level info. */
   request(line: RequestLine): void;
+  /** Passes on lines of a serving thread. */
+  add(lines: string): void;
   /** Passes on what is gathered; called when the server has stopped. */
   end(): void;
 };
@@ -37,10 +39,10 @@ const warnLevel = pino.levels.values.warn;
 const infoLevel = pino.levels.values.info;
 
 /** pino documents more of its destination than its types declare. */
-type Destination = DestinationStream & {
+type Destination = DestinationStream & { flushSync(): void };
+type FileDestination = Destination & {
   on(event: "drop", act: (text: string) => void): void;
   on(event: "drain", act: () => void): void;
-  flushSync(): void;
 };
 
 /** By this property pino knows that it must tell the level of each line. */
@@ -101,10 +103,9 @@ export function openLog(
     sync: false,
     minLength: 0,
     maxLength: waitingBytesMax,
-  }) as unknown as Destination;
-  const lines = new GatheredLines(destination);
-  gathering.add(lines);
-  const logger = pino({ level, timestamp: stdTimeFunctions.isoTime }, lines);
+  }) as unknown as FileDestination;
+  const log = gatheredLog(level, destination);
+  const { logger } = log;
   let leftOut = 0;
   destination.on("drop", (text) => {
     for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", end + 1)) leftOut++;
@@ -118,6 +119,17 @@ export function openLog(
       "log lines were dropped: they were produced faster than they could be written",
     );
   });
+  return log;
+}
+
+/** The log of a serving thread, whose lines the owner writes: two threads that write at once could mix them. */
+export const postedLog = (level: LogLevel, post: (lines: string) => void): ServerLog =>
+  gatheredLog(level, { write: post, flushSync: () => {} });
+
+function gatheredLog(level: LogLevel, destination: Destination): ServerLog {
+  const lines = new GatheredLines(destination);
+  gathering.add(lines);
+  const logger = pino({ level, timestamp: stdTimeFunctions.isoTime }, lines);
   const who = `,"pid":${process.pid},"hostname":${JSON.stringify(hostname())}`;
   const head = `{"level":${infoLevel}`;
   // Many requests end in the same millisecond.
@@ -133,6 +145,7 @@ export function openLog(
       }
       lines.add(`${head}${time}${who}${fieldsOf(line)},"msg":"request"}\n`);
     },
+    add: (others) => lines.add(others),
     end() {
       gathering.delete(lines);
       lines.flush();
@@ -144,6 +157,13 @@ export function openLog(
 export const givenLog = (logger: Logger): ServerLog => ({
   logger,
   request: (line) => logger.info(line, "request"),
+  add(lines) {
+    for (const line of lines.split("\n")) {
+      if (line === "") continue;
+      const { level, time: _time, pid: _pid, hostname: _hostname, msg, ...fields } = JSON.parse(line);
+      logger[pino.levels.labels[level] as "info"](fields, msg);
+    }
+  },
   end: () => {},
 });
 

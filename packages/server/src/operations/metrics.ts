@@ -5,9 +5,12 @@
 
 import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";
 import { RequestCounter, SecondsHistogram } from "./request-metrics.ts";
+
+/** Metrics as objects, to be added up. */
+export type MetricsOfThread = object[];
 
 let processMetrics: Registry | undefined;
 
@@ -34,7 +37,13 @@ export class Metrics {
   );
   #inFlight = 0;
 
-  constructor(database: Database, bodyBytes: () => number, answerBytes: () => number, admission: Admission) {
+  /** @param database absent in a serving thread: its owner tells of it */
+  constructor(
+    database: Database | undefined,
+    bodyBytes: () => number,
+    answerBytes: () => number,
+    admission: Admission,
+  ) {
     for (const [name, help, read] of queueGauges) {
       new Gauge({
         name,
@@ -76,7 +85,13 @@ export class Metrics {
         for (const queue of Object.values(admission.queues)) this.inc({ queue: queue.name }, queue.refused);
       },
     });
+    if (database === undefined) return;
     this.#gauge("quiver_answers_bytes", "Bytes of responses that clients have not read yet.", answerBytes);
+    this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
+    this.#describe(database);
+  }
+
+  #describe(database: Database): void {
     this.#gauge("quiver_memory_index_bytes", "Bytes of indexes that are loaded or being built.", () => {
       return database.statistics().memory.indexBytes;
     });
@@ -122,7 +137,6 @@ export class Metrics {
     this.#gauge("quiver_writer_queue_bytes", "Bytes of requests that wait for the writer.", () => {
       return database.statistics().writerQueueBytes;
     });
-    this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
     this.#gauge(
       "quiver_failing_tasks",
       "Background tasks that fail and are retried, except those of collections.",
@@ -144,13 +158,22 @@ export class Metrics {
     this.#seconds.observe(route, seconds);
   }
 
-  register(app: FastifyInstance): void {
-    const registry = Registry.merge([this.#registry, processRegistry()]);
+  /** What this thread has counted, for the owner's page. */
+  counted(): Promise<MetricsOfThread> {
+    return this.#registry.getMetricsAsJSON() as Promise<MetricsOfThread>;
+  }
+
+  /** @param others what the other threads have counted */
+  register(app: FastifyInstance, others: () => Promise<MetricsOfThread[]>): void {
+    const own = Registry.merge([this.#registry, processRegistry()]);
     // The labels contain the names of all collections.
-    const config = { need: { role: "read", collections: "nowhere" } as const };
-    app.get("/metrics", { config, schema: { hide: true } as object }, async (_request, reply) =>
-      reply.type(registry.contentType).send(await registry.metrics()),
-    );
+    const config = { need: { role: "read", collections: "nowhere", takesFilter: false } as const };
+    app.get("/metrics", { config, schema: { hide: true } as object }, async (_request, reply) => {
+      const counted = await others();
+      const all =
+        counted.length === 0 ? own : AggregatorRegistry.aggregate([await own.getMetricsAsJSON(), ...counted]);
+      return reply.type(own.contentType).send(await all.metrics());
+    });
   }
 
   #gauge(name: string, help: string, read: () => number): void {

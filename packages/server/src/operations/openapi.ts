@@ -3,7 +3,6 @@
 // @fastify/swagger walks the registered endpoints and reads the documentation of each, which this file generates from the list of routes.
 //   Response schemas appear only in the document; responses are not serialised by them.
 
-import swagger from "@fastify/swagger";
 import { errorKinds } from "@quiver/protocol/errors";
 import type { Route, RouteName } from "@quiver/protocol/routes";
 import { ErrorShape } from "@quiver/protocol/shapes/common";
@@ -66,7 +65,12 @@ function needText(route: Route): string {
     answer: "; a key that is limited to collections sees only those",
     nowhere: " that is not limited to collections",
   }[needOf(route).collections];
-  return `Needs a key with the role \`${route.role}\`${reach}.`;
+  const filter = {
+    filtered: " For a key with a filter only the records that match exist.",
+    harmless: "",
+    closed: " Not for keys with a filter.",
+  }[route.rows ?? "closed"];
+  return `Needs a key with the role \`${route.role}\`${reach}.${filter}`;
 }
 
 const uploadBody = {
@@ -145,6 +149,8 @@ const plain = (shape: unknown) => JSON.parse(JSON.stringify(shape));
 
 /** Must be registered before the endpoints. */
 export async function registerOpenapi(app: FastifyInstance, version: string): Promise<void> {
+  // Loaded only here: serving threads do without, and without its memory.
+  const { default: swagger } = await import("@fastify/swagger");
   await app.register(swagger, {
     hideUntagged: true,
     openapi: {
@@ -200,7 +206,7 @@ export function serveOpenapi(app: FastifyInstance): void {
     app.get(
       url,
       {
-        config: { need: { role: "anyone", collections: "nowhere" } as const },
+        config: { need: { role: "anyone", collections: "nowhere", takesFilter: true } as const },
         schema: { hide: true } as object,
       },
       async (_request, reply) => {

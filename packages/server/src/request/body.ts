@@ -4,7 +4,7 @@
 // request releases its bytes when it was answered or its connection was closed, never earlier, because the parsed body lives as long.
 
 import type { IncomingMessage } from "node:http";
-import type { Task } from "@quiver/engine/database/contract";
+import { release, type Task } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { FairShare } from "../fair-share.ts";
 
@@ -118,7 +118,7 @@ export function readBody(
     };
     const onEnd = () => {
       isSettled = true;
-      resolve(received === 0 ? undefined : chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, received));
+      resolve(received === 0 ? undefined : chunks.length === 1 ? chunks[0] : joined(chunks, received));
     };
     const onClose = () => {
       if (!isSettled) fail(new Error("the connection ended before the request did"));
@@ -127,6 +127,18 @@ export function readBody(
     if (declaredBytes > bytesMax) return refuse(fault() ?? tooLarge(bytesMax, declaredBytes));
     stream.on("data", onData).on("end", onEnd).on("error", fail).on("close", onClose);
   });
+}
+
+/** The chunks as one buffer; frees their memory. */
+function joined(chunks: readonly Buffer[], bytes: number): Buffer {
+  const whole = Buffer.allocUnsafeSlow(bytes);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+    release(chunk);
+  }
+  return whole;
 }
 
 const ignore = () => {};

@@ -7,13 +7,13 @@ import { isAscii, isUtf8 } from "node:buffer";
 import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { FloatArena } from "./float-arena.ts";
 import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
 import { parseWithFloats } from "./number-list.ts";
+import { RecordFloats } from "./record-floats.ts";
 
 /** What a body in MessagePack has that JSON values cannot say, by the position of the record. */
 export type BinaryParts = {
-  /** Dense vectors that were sent as bytes; the records have an empty list in their place. */
-  readonly floats: ReadonlyMap<number, Float32Array>;
   /** The exact JSON text of metadata, if it is not what JSON.stringify writes. */
   readonly metadata: ReadonlyMap<number, string>;
 };
@@ -24,6 +24,10 @@ export type ParsedBody = {
   readonly bytes: Buffer;
   /** The start and end of each of its "vectors" in bytes, of a large body or one of many records. Undefined for a small body. */
   readonly spans: RecordSpans | undefined;
+  /** Dense vectors of records, by position, that are floats already: the records have an empty list in their place. */
+  readonly floats?: ReadonlyMap<number, Float32Array>;
+  /** Where they lie. */
+  readonly arena?: FloatArena;
   /** Present if the body is MessagePack. */
   readonly binary?: BinaryParts;
   /** The field that was read as an array of floats, if one was (number-list.ts). */
@@ -47,11 +51,21 @@ export function* parseBody(bytes: Buffer, floatsField?: string): Steps<ParsedBod
   if (!isSimple) yield* assertUtf8(bytes);
   try {
     if (!isSmall) return { bytes, ...(yield* parseInPieces(bytes)) };
+    if (bytes.includes(recordsField)) return parseSmallRecords(bytes);
     return { bytes, value: JSON.parse(bytes.toString(isSimple ? "latin1" : "utf8")), spans: undefined };
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof NotJson)) throw error;
     throw yield* notJson(bytes.toString("utf8"));
   }
+}
+
+const recordsField = '"vectors"';
+
+function parseSmallRecords(bytes: Buffer): ParsedBody {
+  const records = new RecordFloats();
+  const recordsOf = (value: unknown) => (value as { vectors?: unknown } | null)?.vectors;
+  const value = records.parse(bytes, recordsOf, 0);
+  return { bytes, value, spans: undefined, floats: records.floats, arena: records.arena };
 }
 
 /**
@@ -62,13 +76,14 @@ export function* parseLines(bytes: Buffer): Steps<ParsedBody> {
   yield* assertUtf8(bytes);
   const vectors: unknown[] = [];
   const spans: RecordSpans = [];
+  const records = new RecordFloats();
   let steppedAt = 0;
   for (let from = 0; from < bytes.length; ) {
     const newline = bytes.indexOf(lineFeed, from);
     const end = newline < 0 ? bytes.length : newline;
     const line = bytes.subarray(from, end);
     if (!isBlank(line)) {
-      vectors.push(yield* parseLine(bytes, from, end, vectors.length));
+      vectors.push(yield* parseLine(bytes, from, end, vectors.length, records));
       spans.push(from, end);
     }
     from = end + 1;
@@ -76,13 +91,19 @@ export function* parseLines(bytes: Buffer): Steps<ParsedBody> {
     steppedAt = from;
     yield;
   }
-  return { bytes, value: { vectors }, spans };
+  return { bytes, value: { vectors }, spans, floats: records.floats, arena: records.arena };
 }
 
-function* parseLine(bytes: Buffer, from: number, end: number, index: number): Steps<unknown> {
+function* parseLine(
+  bytes: Buffer,
+  from: number,
+  end: number,
+  index: number,
+  records: RecordFloats,
+): Steps<unknown> {
   try {
     if (end - from > limits.bodyPieceBytes) return (yield* parseInPieces(bytes.subarray(from, end))).value;
-    return JSON.parse(bytes.toString("utf8", from, end));
+    return records.parse(bytes.subarray(from, end), (record) => [record], index);
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof NotJson)) throw error;
     throw yield* notJson(bytes.toString("utf8", from, end), bytes.toString("utf8", 0, from), index);

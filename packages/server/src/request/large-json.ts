@@ -11,11 +11,13 @@
 // Only containers larger than a piece are opened, so there are few of them. Nesting deeper than `openMax` is an attack rather than data:
 // the innermost container is then parsed at once if it is small enough, and rejected otherwise.
 //
-// The positions of the items of the array "vectors" are recorded, because exact metadata is extracted from their bytes (exact-metadata.ts).
+// The positions of the items of the array "vectors" are recorded, because exact metadata is extracted from their bytes (exact-metadata.ts);
+// and their vectors are read as floats (record-floats.ts).
 
 import type { Steps } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import { RecordFloats } from "./record-floats.ts";
 
 const quoteMark = 0x22;
 const comma = 0x2c;
@@ -44,7 +46,10 @@ type Frame =
  * @param bytes valid UTF-8
  * @throws NotJson; QuiverError for excessive nesting
  */
-export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: RecordSpans }> {
+export function* parseInPieces(
+  bytes: Buffer,
+): Steps<Pick<RecordFloats, "floats" | "arena"> & { value: unknown; spans: RecordSpans }> {
+  const records = new RecordFloats();
   const scanner = new Scanner(bytes);
   let spans: RecordSpans = [];
   const frames: Frame[] = [];
@@ -88,7 +93,13 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
     let isOpened = false;
     const run = top?.kind === "array" ? scanner.pastItems(at, top.spans) : -1;
     if (top?.kind === "array" && run > at) {
-      for (const item of parsePiece(bytes, at, run, "[", "]") as unknown[]) top.value.push(item);
+      const piece = bytes.subarray(at, run);
+      const items = orNotJson(() =>
+        top.spans === undefined
+          ? JSON.parse(`[${piece.toString()}]`)
+          : records.parse(piece, (value) => value, top.value.length, "[", "]"),
+      ) as unknown[];
+      for (const item of items) top.value.push(item);
       at = run;
     } else {
       const end = scanner.pastValue(at, limits.bodyPieceBytes);
@@ -128,7 +139,7 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
       const frame = frames.at(-1);
       if (frame === undefined) {
         if (scanner.afterBlanks(at) < bytes.length) throw new NotJson();
-        return { value: root, spans };
+        return { value: root, spans, floats: records.floats, arena: records.arena };
       }
       if (passSeparator()) {
         if (frame.kind === "object") readKey(frame);
@@ -142,9 +153,12 @@ export function* parseInPieces(bytes: Buffer): Steps<{ value: unknown; spans: Re
   }
 }
 
-function parsePiece(bytes: Buffer, from: number, to: number, before = "", behind = ""): unknown {
+const parsePiece = (bytes: Buffer, from: number, to: number): unknown =>
+  orNotJson(() => JSON.parse(bytes.toString("utf8", from, to)));
+
+function orNotJson<T>(parse: () => T): T {
   try {
-    return JSON.parse(before + bytes.toString("utf8", from, to) + behind);
+    return parse();
   } catch (error) {
     if (error instanceof SyntaxError) throw new NotJson();
     throw error;

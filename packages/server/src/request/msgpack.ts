@@ -17,6 +17,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { floatsOf } from "./dense-vectors.ts";
 import { rawJSON } from "./exact-metadata.ts";
+import { FloatArena } from "./float-arena.ts";
 import type { ParsedBody } from "./json.ts";
 
 /** Levels of nesting; metadata may have fewer. */
@@ -36,12 +37,20 @@ export function* parseMsgpack(bytes: Buffer): Steps<ParsedBody> {
   }
   if (count !== undefined && count !== vectors.length)
     throw reader.fault(`the array has ${vectors.length} records where its header announces ${count}`);
-  return { bytes, value: { vectors }, spans: reader.spans, binary: reader };
+  return {
+    bytes,
+    value: { vectors },
+    spans: reader.spans,
+    floats: reader.floats,
+    arena: reader.arena,
+    binary: reader,
+  };
 }
 
 class Reader {
   readonly spans: number[] = [];
   readonly floats = new Map<number, Float32Array>();
+  readonly arena = new FloatArena();
   readonly metadata = new Map<number, string>();
   at = 0;
   readonly #bytes: Buffer;
@@ -192,7 +201,7 @@ class Reader {
     const from = this.#take(length);
     this.floats.set(
       this.#index,
-      floatsOf(this.#bytes.subarray(from, from + length), `vectors[${this.#index}].dense_values`),
+      floatsOf(this.#bytes.subarray(from, from + length), `vectors[${this.#index}].dense_values`, this.arena),
     );
     return [];
   }

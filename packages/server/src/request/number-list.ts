@@ -15,14 +15,21 @@ import { FloatListReader } from "@quiver/kernels/float-list";
 import { limits } from "@quiver/protocol/limits";
 
 /** Bytes of the longest list that is read at once; 65,536 numbers at least. */
-const listBytesMax = 256 * 1024;
+export const listBytesMax = 256 * 1024;
 /** In a shorter body there is nothing to gain. */
 const bodyBytesMin = 256;
 
-const mark = randomBytes(16).toString("hex");
+/** Text that no request contains. */
+export const mark = randomBytes(16).toString("hex");
 const markText = `"${mark}"`;
 
 let reader: FloatListReader | undefined;
+
+/** The reader of this thread. */
+export function floatListReader(): FloatListReader {
+  reader ??= new FloatListReader(listBytesMax);
+  return reader;
+}
 
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
@@ -35,26 +42,38 @@ const colonMark = 0x3a;
  */
 export function parseWithFloats(bytes: Buffer, key: string): Record<string, unknown> | undefined {
   if (bytes.length < bodyBytesMin || bytes.length > listBytesMax + limits.bodyPieceBytes) return undefined;
-  const quoted = `"${key}"`;
-  const keyAt = bytes.indexOf(quoted, 0, "latin1");
-  if (keyAt < 0) return undefined;
-  const colon = afterBlanks(bytes, keyAt + quoted.length);
-  if (bytes[colon] !== colonMark) return undefined;
-  const open = afterBlanks(bytes, colon + 1);
-  if (bytes[open] !== openBracket) return undefined;
-  const close = bytes.indexOf(closeBracket, open);
+  const place = listOf(bytes, `"${key}"`, 0);
+  if (place === undefined) return undefined;
+  const { open, close } = place;
   const restBytes = bytes.length - (close - open);
   if (close < 0 || close - open > listBytesMax || restBytes > limits.bodyPieceBytes) return undefined;
   const before = bytes.subarray(0, open);
   const behind = bytes.subarray(close + 1);
   if (!isUtf8(before) || !isUtf8(behind)) return undefined;
-  reader ??= new FloatListReader(listBytesMax);
-  const floats = reader.read(bytes.subarray(open + 1, close));
+  const floats = floatListReader().read(bytes.subarray(open + 1, close));
   if (floats === undefined) return undefined;
   const value = parsed(before.toString() + markText + behind.toString());
   if (value === undefined || !Object.hasOwn(value, key) || value[key] !== mark) return undefined;
   value[key] = floats;
   return value;
+}
+
+/**
+ * The brackets of the list that follows the next occurrence of a key, whatever that occurrence is. A negative `close` means that no list
+ * follows. Undefined if the key does not occur.
+ */
+export function listOf(
+  bytes: Buffer,
+  quotedKey: string,
+  from: number,
+): { behindKey: number; open: number; close: number } | undefined {
+  const keyAt = bytes.indexOf(quotedKey, from, "latin1");
+  if (keyAt < 0) return undefined;
+  const behindKey = keyAt + quotedKey.length;
+  const colon = afterBlanks(bytes, behindKey);
+  const open = bytes[colon] === colonMark ? afterBlanks(bytes, colon + 1) : bytes.length;
+  const close = bytes[open] === openBracket ? bytes.indexOf(closeBracket, open) : -1;
+  return { behindKey, open, close };
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {

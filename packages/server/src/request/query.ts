@@ -3,6 +3,7 @@
 // `name=value` pairs joined by `&`, percent-encoded, `+` for a space. An unknown name is rejected, like an unknown field of a body. A name
 // may occur only once, because it would be unclear which of two values was meant.
 
+import { QuiverError } from "@quiver/protocol/errors";
 import { unknownNameError } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { Route } from "@quiver/protocol/routes";
@@ -108,6 +109,31 @@ export function wordParameter<const Words extends readonly string[]>(
     shortly(text),
     `${name} must be ${expected} or left out, not ${shortly(text)}.`,
   );
+}
+
+/** A query parameter that lists words of a fixed set, with commas between. @throws invalid_request */
+export function wordsParameter<const Words extends readonly string[]>(
+  query: Query,
+  name: string,
+  words: Words,
+): Words[number][] | undefined {
+  const listed = query[name]?.split(",");
+  const wrong = listed?.find((word) => !words.includes(word));
+  if (wrong === undefined) return listed;
+  const expected = `any of ${words.join(", ")}, with commas between`;
+  throw fieldError(name, expected, shortly(wrong), `${name} must be ${expected}, not ${shortly(wrong)}.`);
+}
+
+/** A filter as a query parameter: a JSON text. @throws invalid_filter */
+export function filterParameter(query: Query, name: string): unknown {
+  const text = query[name];
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    const message = `The query parameter ${name} is no JSON; expected a filter such as {"color": "red"}, percent-encoded.`;
+    throw new QuiverError("invalid_filter", message, { path: name });
+  }
 }
 
 /** An id as a query parameter. @throws invalid_request */

@@ -18,7 +18,8 @@ export const collectionHandlers: Handlers<
     json({ collections: database.listCollections().filter(({ name }) => access.reaches(name)) }),
   loadedCollections: ({ database, access }) =>
     json(database.loadedCollections().filter((name) => access.reaches(name))),
-  getCollection: ({ database, params }) => json(database.collection(params.collection_id).describe()),
+  getCollection: async ({ database, params }) =>
+    json(await database.collection(params.collection_id).describe()),
   deleteCollection: ({ database, params }) => database.deleteCollection(params.collection_id),
   checkCollection: async ({ database, params }) =>
     json(await database.collection(params.collection_id).check()),

@@ -1,8 +1,11 @@
 // What does a route file export, and what do its handlers receive?
 
 import type { IncomingMessage } from "node:http";
-import type { Database, Deadline } from "@quiver/engine/database/contract";
+import type { Database, Deadline, RestrictedDatabase } from "@quiver/engine/database/contract";
+import { searchMethods } from "@quiver/engine/database/threads/messages";
+import type { ThreadCollection } from "@quiver/engine/database/threads/thread-database";
 import type { RouteName, routes } from "@quiver/protocol/routes";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import type { Static, TSchema } from "typebox";
 import type { Work } from "../admission.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
@@ -36,8 +39,29 @@ type AnswerOf<Name extends RouteName> =
       ? JsonText | Promise<JsonText | JsonPieces>
       : void | Promise<void>;
 
+/** The routes that serving threads answer themselves; all others are the owner's. */
+export const threadRoutes = [
+  ...searchMethods,
+  "streamingUpsert",
+  "streamingDelete",
+  "streamingDeleteAlias",
+] as const satisfies readonly RouteName[];
+
+/** The part of a database that they use. */
+export type ThreadServed = { collection(name: string): ThreadCollection };
+
+/** In a serving thread: the same for a caller with a filter. */
+export type ThreadDatabases = ThreadServed & { restrictedTo(filter: Filter): ThreadServed };
+
+/** A route that takes keys with a filter gets a database that has only what such keys may use. */
+type DatabaseOf<Name extends RouteName> = Name extends (typeof threadRoutes)[number]
+  ? ThreadServed
+  : RouteOf<Name> extends { readonly rows: string }
+    ? Database | RestrictedDatabase
+    : Database;
+
 export type Call<Name extends RouteName> = {
-  readonly database: Database;
+  readonly database: DatabaseOf<Name>;
   readonly gate: Gate;
   readonly audit: AuditLog;
   /** The caller's permissions. The role, and a collection named in path or body, are already checked. */

@@ -15,6 +15,9 @@ export const indexHandlers: Handlers<
   | "getIndexes"
   | "measureRecall"
   | "deleteIndex"
+  | "createMetadataIndex"
+  | "getMetadataIndexes"
+  | "deleteMetadataIndex"
 > = {
   async createDenseIndex({ database, params, body }) {
     await database.collection(params.collection_id).createDenseIndex(body);
@@ -47,6 +50,14 @@ export const indexHandlers: Handlers<
   },
   deleteIndex: ({ database, params }) =>
     database.collection(params.collection_id).deleteIndex(indexKind(params.index_type)),
+  async createMetadataIndex({ database, params, body }) {
+    await database.collection(params.collection_id).createMetadataIndex(params.field, body);
+    return emptyObject;
+  },
+  getMetadataIndexes: ({ database, params }) =>
+    json(database.collection(params.collection_id).metadataIndexes()),
+  deleteMetadataIndex: ({ database, params }) =>
+    database.collection(params.collection_id).deleteMetadataIndex(params.field),
 };
 
 /** The path has `tf_idf`, the response of Get index has `tf-idf`; both are accepted. */

@@ -17,10 +17,12 @@ import { JsonPieces } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { documentation } from "../operations/openapi.ts";
 import { queryOf, type RawQuery } from "../request/query.ts";
+import { addressOf } from "../threads/forwarding.ts";
 import { collectionHandlers } from "./collections.ts";
-import type { Call, Handlers } from "./handlers.ts";
+import type { Call, Handlers, ThreadDatabases } from "./handlers.ts";
 import { indexHandlers } from "./indexes.ts";
 import { keyHandlers } from "./keys.ts";
+import { matchingHandlers } from "./matching.ts";
 import { searchHandlers } from "./search.ts";
 import { sessionHandlers } from "./sessions.ts";
 import { snapshotHandlers } from "./snapshots.ts";
@@ -40,9 +42,11 @@ export type EndpointConfig = {
 
 /** The dependencies of the endpoints. */
 export type EndpointParts = {
-  readonly database: Database;
+  /** In a serving thread, what its routes use. */
+  readonly database: Database | ThreadDatabases;
   readonly gate: Gate;
-  readonly audit: AuditLog;
+  /** Absent in a serving thread, none of whose routes is audited. */
+  readonly audit: AuditLog | undefined;
   /** Called when a response was sent. */
   readonly watch: (reply: FastifyReply) => void;
   /** Called when the outcome of a change could not be written to the audit log. */
@@ -55,6 +59,7 @@ const families = [
   searchHandlers,
   transactionHandlers,
   vectorHandlers,
+  matchingHandlers,
   streamingHandlers,
   versionHandlers,
   snapshotHandlers,
@@ -68,6 +73,7 @@ const handlers: Handlers<RouteName> = {
   ...searchHandlers,
   ...transactionHandlers,
   ...vectorHandlers,
+  ...matchingHandlers,
   ...streamingHandlers,
   ...versionHandlers,
   ...snapshotHandlers,
@@ -80,16 +86,40 @@ type AnyHandler = (call: Call<RouteName>) => unknown;
 /** `/a/{b}` in Fastify's notation: `/a/:b`. */
 export const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-/** @throws Error when an entry has no handler, or two */
-export function registerRoutes(app: FastifyInstance, parts: EndpointParts): void {
+/**
+ * @param names default: all
+ * @throws Error when an entry has no handler, or two
+ */
+export function registerRoutes(
+  app: FastifyInstance,
+  parts: EndpointParts,
+  names?: readonly RouteName[],
+): void {
   const registered: string[] = [];
-  for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+  const all = Object.entries(routes) as [RouteName, Route][];
+  const served = names === undefined ? all : all.filter(([name]) => names.includes(name));
+  for (const [name, route] of served) {
     const files = families.filter((family) => name in family).length;
     if (files !== 1) throw new Error(`route ${name} has ${files} handlers`);
     register(app, name, route, parts);
     registered.push(`${route.method} ${pattern(route.path)}`);
   }
-  if (new Set(registered).size !== Object.keys(routes).length) throw new Error("two routes have one path");
+  if (new Set(registered).size !== served.length) throw new Error("two routes have one path");
+}
+
+/**
+ * The database as it is for a caller. The only place where the filter of a key is applied: what a handler gets here has no way around it.
+ */
+function databaseFor(database: EndpointParts["database"]): (access: Access) => unknown {
+  const restricted = new WeakMap<Access, unknown>();
+  return (access) => {
+    if (access.filter === null) return database;
+    const known = restricted.get(access);
+    if (known !== undefined) return known;
+    const made = database.restrictedTo(access.filter);
+    restricted.set(access, made);
+    return made;
+  };
 }
 
 function register(app: FastifyInstance, name: RouteName, route: Route, parts: EndpointParts): void {
@@ -116,17 +146,18 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     config,
     handler: answer,
   });
+  const databaseOf = databaseFor(parts.database);
   const isBodyName = need.collections === "body.name";
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const access: Access = request.access ?? nobody;
     const params = request.params as Record<string, string>;
     const call = {
-      database: parts.database,
+      database: databaseOf(access),
       gate: parts.gate,
       audit: parts.audit,
       access,
-      address: request.ip,
+      address: addressOf(request.raw),
       names: {},
       params,
       query: queryOf(request.query as RawQuery, route),
@@ -140,8 +171,10 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
     if (request.parsedBody === undefined) await request.work.begin();
     let answered: unknown;
     try {
-      if (route.audited) answered = await recorded(request, access, call, route.audited);
-      else {
+      if (route.audited) {
+        invariant(parts.audit !== undefined, `${name} is audited, and there is no audit log`);
+        answered = await recorded(parts.audit, request, access, call, route.audited);
+      } else {
         access.requireValid();
         answered = await handler(call);
       }
@@ -174,6 +207,7 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
 
   /** Executes a change between its two lines in the audit log. */
   async function recorded(
+    audit: AuditLog,
     request: FastifyRequest,
     access: Access,
     call: Call<RouteName>,
@@ -190,16 +224,16 @@ function register(app: FastifyInstance, name: RouteName, route: Route, parts: En
       who: access.who,
       what: { ...names },
       request_id: request.id,
-      address: request.ip,
+      address: addressOf(request.raw),
     });
     const outcome = async (phase: "done" | "failed", code?: string) => {
       try {
-        await parts.audit.record(change(), phase, code);
+        await audit.record(change(), phase, code);
       } catch (error) {
         parts.onAuditError(request, error);
       }
     };
-    await parts.audit.record(change(), "begun");
+    await audit.record(change(), "begun");
     let answered: unknown;
     try {
       access.requireValid();

@@ -1,11 +1,15 @@
 // How are searches served over HTTP?
 
-import type { Collection, Deadline, Steps } from "@quiver/engine/database/contract";
+import { type Collection, type Deadline, resultJson, type Steps } from "@quiver/engine/database/contract";
+import type { ThreadCollection } from "@quiver/engine/database/threads/thread-database";
 import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import { includable } from "@quiver/protocol/shapes/include";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
-import { readVector, readVectors } from "../request/dense-vectors.ts";
+import { readExamples, readVector, readVectors } from "../request/dense-vectors.ts";
+import { filterParameter, integerParameter, wordsParameter } from "../request/query.ts";
 import type { Call, Handlers } from "./handlers.ts";
 
 type SearchName =
@@ -16,7 +20,9 @@ type SearchName =
   | "searchText"
   | "searchBatchText"
   | "searchHybrid"
-  | "searchBatchHybrid";
+  | "searchBatchHybrid"
+  | "recommend"
+  | "neighbors";
 
 export const searchHandlers: Handlers<SearchName> = {
   searchDense(call) {
@@ -39,24 +45,46 @@ export const searchHandlers: Handlers<SearchName> = {
     await call.work.task.finish(readVectors(call.body.queries, "query_vector", "queries"));
     return batch(call, (to, deadline) => to.searchBatchHybrid(call.body, deadline));
   },
+  async recommend(call) {
+    const { positive, negative } = call.body;
+    await call.work.task.finish(readExamples(positive, "positive"));
+    await call.work.task.finish(readExamples(negative ?? [], "negative"));
+    return one<ByExample>(call, (to, deadline) => to.recommend(call.body, deadline));
+  },
+  neighbors(call) {
+    const body = {
+      top_k: integerParameter(call.query, "top_k", 1, limits.topKMax),
+      filter: filterParameter(call.query, "filter") as Filter | null | undefined,
+      include: wordsParameter(call.query, "include", includable),
+    };
+    return one<ByExample>({ ...call, body }, (to, deadline) =>
+      to.neighbors(call.params.vector_id, body, deadline),
+    );
+  },
 };
 
-type SearchCall = Pick<Call<"searchDense">, "database" | "params" | "deadline" | "work"> & {
+type ByExample = Pick<Collection, "recommend" | "neighbors">;
+
+type SearchCall<C = ThreadCollection> = Pick<Call<"searchDense">, "params" | "deadline" | "work"> & {
+  readonly database: { collection(name: string): C };
   readonly body: Amount;
 };
-type Search<T> = (collection: Collection, deadline: Deadline) => Promise<T>;
+type Search<T, C = ThreadCollection> = (collection: C, deadline: Deadline) => Promise<T>;
 
 /** Handles a request with one query. */
-async function one(call: SearchCall, search: Search<SearchResponse>): Promise<JsonText | JsonPieces> {
+async function one<C>(
+  call: SearchCall<C>,
+  search: Search<SearchResponse, C>,
+): Promise<JsonText | JsonPieces> {
   const { database, params, deadline, work, body } = call;
   const waits = work.expect(expectedMs(body));
   if (waits !== undefined) await waits;
   const response = await search(database.collection(params.collection_id), deadline);
   assertAnswer(response, body);
   // One call for all: each further one costs as much as five results.
-  if (response.results.length <= resultsAtOnce && body.explain !== true && body.return_raw_text !== true)
-    return json(response);
-  return work.task.finish(encoded((out) => responseJson(response, out)));
+  const isSmall = body.explain !== true && body.return_raw_text !== true && !hasIncluded(body);
+  if (response.results.length <= resultsAtOnce && isSmall) return json(response);
+  return work.task.finish(encoded((out) => responseJson(response, body, out)));
 }
 
 /** Results without texts and explanations that are encoded without steps. */
@@ -76,7 +104,7 @@ async function batch(
     () => `${queryCount(body)} queries have ${responses.length} answers`,
   );
   for (const response of responses) assertAnswer(response, body);
-  return work.task.finish(encoded((out) => responsesJson(responses, out)));
+  return work.task.finish(encoded((out) => responsesJson(responses, body, out)));
 }
 
 function* encoded(write: (out: JsonWriter) => Steps<void>): Steps<JsonText | JsonPieces> {
@@ -86,28 +114,31 @@ function* encoded(write: (out: JsonWriter) => Steps<void>): Steps<JsonText | Jso
 }
 
 /** Asserts what is true of every answer, before it is encoded. */
-function assertAnswer({ results }: SearchResponse, { top_k }: Amount): void {
+function assertAnswer({ results }: SearchResponse, { top_k, diversity }: Amount): void {
   const most = top_k ?? limits.topKDefault;
   invariant(results.length <= most, () => `a search for ${most} results has found ${results.length}`);
   let previous = Number.POSITIVE_INFINITY;
   for (const { id, score } of results) {
     const isRight = Number.isFinite(score) && score <= previous;
     if (!isRight) invariant(false, `the result '${id}' has the score ${score}, after ${previous}`);
-    previous = score;
+    // Diverse results come in the order of their choice.
+    if (!diversity) previous = score;
   }
 }
 
-function* responseJson({ results }: SearchResponse, out: JsonWriter): Steps<void> {
+const hasIncluded = ({ include }: Amount): boolean => (include?.length ?? 0) > 0;
+
+function* responseJson({ results, filter }: SearchResponse, body: Amount, out: JsonWriter): Steps<void> {
   out.add('{"results":');
-  yield* arrayJson(results, out);
-  out.add("}");
+  yield* arrayJson(results, out, hasIncluded(body) ? resultJson : undefined);
+  out.add(filter === undefined ? "}" : `,"filter":${JSON.stringify(filter)}}`);
 }
 
-function* responsesJson(responses: readonly SearchResponse[], out: JsonWriter): Steps<void> {
+function* responsesJson(responses: readonly SearchResponse[], body: Amount, out: JsonWriter): Steps<void> {
   out.add("[");
   for (const [i, response] of responses.entries()) {
     if (i > 0) out.add(",");
-    yield* responseJson(response, out);
+    yield* responseJson(response, body, out);
     yield;
   }
   out.add("]");
@@ -119,7 +150,10 @@ type Amount = {
   readonly query_terms_list?: readonly unknown[];
   readonly top_k?: number | null;
   readonly exact?: boolean | null;
+  readonly diversity?: number | null;
   readonly syntax?: string | null;
+  readonly filter?: unknown;
+  readonly include?: readonly string[] | null;
   readonly explain?: boolean | null;
   readonly return_raw_text?: boolean | null;
 };
@@ -128,15 +162,17 @@ const queryCount = ({ queries, query_terms_list }: Amount): number =>
   queries?.length ?? query_terms_list?.length ?? 1;
 
 /**
- * Estimated milliseconds of a query, of a query that scans all vectors or has operators, and of a result. Rough estimates are enough: the
+ * Estimated milliseconds of a query, of a query that scans all vectors or has operators or a filter, and of a result. Rough estimates are enough: the
  * scheduler measures the real time.
  */
 const queryMs = 0.3;
 const thoroughQueryMs = 4;
 const resultMs = 0.004;
 
-function expectedMs({ queries, query_terms_list, top_k, exact, syntax }: Amount): number {
+function expectedMs({ queries, query_terms_list, top_k, exact, diversity, syntax, filter }: Amount): number {
   const count = queryCount({ queries, query_terms_list });
-  const each = exact === true || syntax === "operators" ? thoroughQueryMs : queryMs;
+  const isFiltered = filter !== undefined && filter !== null;
+  const isThorough = exact === true || syntax === "operators" || isFiltered || (diversity ?? 0) > 0;
+  const each = isThorough ? thoroughQueryMs : queryMs;
   return count * (each + resultMs * (top_k ?? limits.topKDefault));
 }

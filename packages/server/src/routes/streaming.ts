@@ -1,21 +1,13 @@
 // How are records written and deleted over HTTP without a transaction?
 
-import { invariant } from "@quiver/protocol/invariant";
 import { emptyObject } from "../json-answer.ts";
-import { readVectors } from "../request/dense-vectors.ts";
-import { withExactMetadata } from "../request/exact-metadata.ts";
+import { writeRecords } from "../request/records.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const streamingHandlers: Handlers<"streamingUpsert" | "streamingDelete" | "streamingDeleteAlias"> = {
-  async streamingUpsert({ database, params, body, parsed, deadline, work }) {
-    const collection = database.collection(params.collection_id);
-    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors", parsed.binary?.floats));
-    const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
-    invariant(
-      vectors.length === body.vectors.length,
-      () => `${body.vectors.length} vectors have become ${vectors.length}`,
-    );
-    await collection.upsert(vectors, deadline);
+  async streamingUpsert(call) {
+    const collection = call.database.collection(call.params.collection_id);
+    await writeRecords(call, (vectors, deadline) => collection.upsert(vectors, deadline));
     return emptyObject;
   },
   streamingDelete: ({ database, params, deadline }) =>

@@ -1,9 +1,10 @@
 // How are transactions served over HTTP: create, add, upsert, delete, commit or abort?
 
 import { emptyObject, json } from "../json-answer.ts";
-import { readVector, readVectors } from "../request/dense-vectors.ts";
+import { readVector } from "../request/dense-vectors.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import { wordParameter } from "../request/query.ts";
+import { writeRecords } from "../request/records.ts";
 import type { Call, Handlers } from "./handlers.ts";
 
 export const transactionHandlers: Handlers<
@@ -34,10 +35,8 @@ export const transactionHandlers: Handlers<
     return emptyObject;
   },
   async upsertVectors(call) {
-    const { body, parsed, work, deadline } = call;
-    await work.task.finish(readVectors(body.vectors, "dense_values", "vectors", parsed.binary?.floats));
-    const vectors = await work.task.finish(withExactMetadata(body.vectors, parsed, "vectors"));
-    await transactionOf(call).upsert(vectors, deadline);
+    const transaction = transactionOf(call);
+    await writeRecords(call, (vectors, deadline) => transaction.upsert(vectors, deadline));
     return emptyObject;
   },
   deleteVectorInTransaction: (call) => transactionOf(call).delete(call.params.vector_id, call.deadline),

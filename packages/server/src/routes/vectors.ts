@@ -2,9 +2,10 @@
 
 import type { StoredVector, VectorExport } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import { asJson, emptyObject, JsonWriter } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
-import { idParameter } from "../request/query.ts";
+import { filterParameter, idParameter } from "../request/query.ts";
 import type { Handlers } from "./handlers.ts";
 
 export const vectorHandlers: Handlers<
@@ -32,13 +33,16 @@ export const vectorHandlers: Handlers<
     await database.collection(params.collection_id).delete(params.vector_id, deadline);
     return emptyObject;
   },
-  exportVectors({ database, params, work }) {
+  async exportVectors({ access, database, params, query, deadline, work }) {
     // An export has the lowest priority among the requests of its key.
     work.task.expect(Number.POSITIVE_INFINITY);
+    const collection = database.collection(params.collection_id);
+    const filter = filterParameter(query, "filter");
+    const exported = await collection.exportMatching({ filter: filter as Filter | null }, deadline);
     const end = work.hold();
-    const exported = database.collection(params.collection_id).exportVectors();
     const headers = {
-      "x-quiver-version": String(exported.version),
+      // The number of a version counts the writes of all keys.
+      ...(access.filter === null && { "x-quiver-version": String(exported.version) }),
       "x-quiver-count": String(exported.count),
     };
     return new Lines(jsonTexts(exported), headers, work.task, () => {

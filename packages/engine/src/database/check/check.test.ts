@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  truncateSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -18,6 +19,7 @@ import { u53Key, utf8 } from "../../base/bytes.ts";
 import { recentBlockBytes, recentRowBytes } from "../../collection/recent-entries.ts";
 import { collectionTables, metaKeys, ordinalKey } from "../../collection/tables.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
+import { spoolFile } from "../../storage/spool-files.ts";
 import type { Writer } from "../../storage/store.ts";
 import type { Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";
@@ -81,7 +83,8 @@ async function fill(name = "c", records = 60): Promise<void> {
   await committed.upsert([record(6), record(1000)]);
   await committed.commit();
   const pending = collection.transaction((await collection.beginTransaction()).transaction_id);
-  await pending.upsert([record(2000)]);
+  await pending.upsert([record(2000), record(2001)]);
+  await pending.upsert([{ ...record(2000), text: "another" }]);
   await shut();
 }
 
@@ -250,7 +253,22 @@ const wrongs: Case[] = [
       w.delete("closed", key);
     },
   ],
-  ["a staged operation that is missing", "transaction", (w) => w.clear("staged")],
+  ["a staged id that is missing", "transaction", (w) => w.clear("stagedIds")],
+  [
+    "a staged operation that is not the last one",
+    "transaction",
+    (w) => w.delete("staged", [...w.keys("staged")][0]),
+  ],
+  [
+    "a staged operation with a wrong place",
+    "checksum",
+    (w) => {
+      const [[key, value]] = [...w.entries("staged")];
+      const changed = value.slice();
+      changed[7] ^= 1;
+      w.put("staged", key, changed);
+    },
+  ],
   [
     "a head that counts wrongly",
     "collection",
@@ -301,6 +319,32 @@ it.each(wrongs)("[Z2] %s is found", async (_what, kind, act) => {
     expect(message.length).toBeGreaterThan(20);
   }
 });
+
+const spoolDamages: [what: string, act: (spool: string) => void][] = [
+  ["changed", (spool) => flipAll(spool, Buffer.from("fox number 2001"), 5)],
+  ["changed in what was replaced", (spool) => flipAll(spool, Buffer.from("fox number 2000"), 5)],
+  ["changed in what replaced it", (spool) => flipAll(spool, Buffer.from("another"), 5)],
+  ["cut off", (spool) => truncateSync(spool, readFileSync(spool).length - 1)],
+  ["missing", (spool) => rmSync(spool)],
+];
+
+it.each(spoolDamages)(
+  "[Z2] [C1] staged operations that are %s are found, the collection is served, and the commit fails",
+  async (_what, act) => {
+    await fill();
+    act(spoolFile(storeDirectory(), 2));
+    const { findings } = await checkDirectory(directory);
+    expect(findings).toMatchObject([{ kind: "checksum", collection: "c", table: "staged" }]);
+    const collection = (await open()).collection("c");
+    const [{ transaction_id }] = collection.transactions().transactions;
+    await expect(collection.transaction(transaction_id).commit()).rejects.toMatchObject({
+      code: "data_corrupted",
+    });
+    expect(collection.transaction(transaction_id).flatStatus()).toMatchObject({ status: "failed" });
+    await collection.upsert([record(3000)]);
+    expect((await collection.check()).findings).toEqual([]);
+  },
+);
 
 it("[Z2] a record that differs from the one in its version's hash is found", async () => {
   await fill();

@@ -9,6 +9,7 @@ const count = 70_000;
 const contentOf = (ordinal: number, value = 1): StoredContent => ({
   sparse: { indices: Uint32Array.of(ordinal % 7, 10 + (ordinal % 3)), values: Float32Array.of(value, 2) },
   text: null,
+  metadataBytes: null,
 });
 type Records = [number, StoredContent | undefined][];
 

@@ -1,17 +1,25 @@
 // How are indexes created and deleted, and what is their status?
 
+import { QuiverError } from "@quiver/protocol/errors";
 import { checkFields } from "@quiver/protocol/fields";
+import { limits } from "@quiver/protocol/limits";
 import {
   AnalyzeText,
   type DenseIndex,
   type Indexes,
   type IndexKind,
   type IndexStatus,
+  isMetadataIndex,
   kinds,
+  type MetadataDefinition,
+  MetadataIndex,
+  type MetadataIndexes,
+  metadataPrefix,
   type SparseIndex,
   type TextAnalysis,
   type TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import { compareText } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -79,10 +87,10 @@ export class IndexAdministration {
     return this.#state.gate.pass(async () => {
       const definition = kindNamed(index).define(this.#state.definition, given);
       await this.#load.inTurn(async () => {
-        const definitions = { [index]: definition };
+        const definitions = { [index]: definition } as IndexDefinitions;
         const admitted = await this.#admitIndex(index, definitions);
         try {
-          await this.#writes.write({ kind: "createIndex", index, definition });
+          await this.#changeDefinitions({ kind: "createIndex", index, definition });
           failpoint("index:defined");
           const indexer = this.#state.indexer;
           if (indexer)
@@ -104,6 +112,15 @@ export class IndexAdministration {
     });
   }
 
+  async #changeDefinitions(change: Parameters<Writes["write"]>[0]): Promise<void> {
+    try {
+      await this.#writes.write(change);
+    } finally {
+      // A write that fails may have been applied.
+      this.#state.definitions = undefined;
+    }
+  }
+
   async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
     if (!this.#memory.isLimited) return () => {};
     const { bytes } = this.#state.read((readTxn, head) =>
@@ -116,10 +133,60 @@ export class IndexAdministration {
     return this.#memory.admit(`A ${index} index of the collection '${this.#state.name}'`, bytes);
   }
 
+  /** Declares a field; a field that is declared with the same type stays as it is. */
+  async createMetadataIndex(field: string, request: MetadataIndex): Promise<void> {
+    checkFields(MetadataIndex, request);
+    const kind = kindNamed(`${metadataPrefix}${field}`);
+    const { type } = kind.define(this.#state.definition, { field, ...request }) as MetadataDefinition;
+    const definitions = this.#metadataDefinitions();
+    const before = definitions.find((definition) => `${metadataPrefix}${definition.field}` === kind.name);
+    if (before?.type === type) return;
+    if (before !== undefined)
+      throw new QuiverError(
+        "index_already_exists",
+        `The metadata index of the field '${field}' already exists, with the type ${before.type}. DELETE .../metadata-indexes/${encodeURIComponent(field)} removes it first.`,
+        { field, type: before.type },
+      );
+    if (definitions.length >= limits.metadataIndexesMax)
+      throw new QuiverError(
+        "invalid_request",
+        `The collection has ${definitions.length} metadata indexes, the most that are possible. Delete one first.`,
+        { path: "field", maximum: limits.metadataIndexesMax },
+      );
+    await this.#createIndex(kind.name, { field, type });
+  }
+
+  #metadataDefinitions(): MetadataDefinition[] {
+    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
+    return Object.entries(definitions).flatMap(([name, definition]) =>
+      isMetadataIndex(name) ? [definition as MetadataDefinition] : [],
+    );
+  }
+
+  /** @throws index_not_found */
+  async deleteMetadataIndex(field: string): Promise<void> {
+    const { name } = kindNamed(`${metadataPrefix}${field}`);
+    await this.deleteIndex(name);
+  }
+
+  metadataIndexes(): MetadataIndexes {
+    const { definitions, head } = this.#definitionsAndHead();
+    const indexes = Object.entries(definitions).flatMap(([name, definition]) =>
+      isMetadataIndex(name)
+        ? [{ ...(definition as MetadataDefinition), status: this.#indexStatus(name, head) }]
+        : [],
+    );
+    return { indexes: indexes.sort((a, b) => compareText(a.field, b.field)) };
+  }
+
+  #definitionsAndHead(): { definitions: IndexDefinitions; head: Head } {
+    return this.#state.read((readTxn, head) => ({ definitions: readIndexDefinitions(readTxn), head }));
+  }
+
   deleteIndex(index: IndexKind): Promise<void> {
     return this.#state.gate.pass(() =>
       this.#load.inTurn(async () => {
-        await this.#writes.write({ kind: "deleteIndex", index });
+        await this.#changeDefinitions({ kind: "deleteIndex", index });
         failpoint("index:undefined");
         this.#state.indexer?.drop(index);
         this.#memory.forgetSizes();
@@ -131,14 +198,12 @@ export class IndexAdministration {
   }
 
   indexes(): Indexes {
-    const { definitions, head } = this.#state.read((readTxn, current) => ({
-      definitions: readIndexDefinitions(readTxn),
-      head: current,
-    }));
-    const withStatus = Object.entries(definitions).map(([kind, definition]) => [
-      kind,
-      { ...definition, status: this.#indexStatus(kind as IndexKind, head) },
-    ]);
+    const { definitions, head } = this.#definitionsAndHead();
+    const withStatus = Object.entries(definitions).flatMap(([kind, definition]) =>
+      isMetadataIndex(kind)
+        ? []
+        : [[kind, { ...definition, status: this.#indexStatus(kind as IndexKind, head) }]],
+    );
     return Object.fromEntries(withStatus) as Indexes;
   }
 

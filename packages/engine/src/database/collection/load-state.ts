@@ -8,7 +8,7 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { Indexer } from "../../indexing/indexer.ts";
-import { collectGarbage } from "../../runtime/collect-garbage.ts";
+import { collectGarbage, collectGarbageIfGrown } from "../../runtime/collect-garbage.ts";
 import { makeUpdater } from "../updaters.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
@@ -28,13 +28,23 @@ export class LoadState {
   readonly #events: LoadEvents;
   /** The last operation that was started. */
   #last: Promise<unknown> = Promise.resolve();
-  lastUsedMs: number;
+  #lastUsedMs: number;
+  /** Searches of other threads that were counted then. */
+  #searchesElsewhere = 0;
 
   constructor(state: CollectionState, memory: CollectionMemory, events: LoadEvents) {
     this.#state = state;
     this.#memory = memory;
     this.#events = events;
-    this.lastUsedMs = state.dependencies.clock();
+    this.#lastUsedMs = state.dependencies.clock();
+  }
+
+  /** The time of the last search; of those in other threads, when it was last looked at. */
+  get lastUsedMs(): number {
+    const { searchesElsewhere } = this.#state.shared;
+    if (searchesElsewhere !== this.#searchesElsewhere) this.used();
+    this.#searchesElsewhere = searchesElsewhere;
+    return this.#lastUsedMs;
   }
 
   /** Resolves when no operation is running. */
@@ -74,7 +84,7 @@ export class LoadState {
 
   /** The indexes serve a search. */
   used(): void {
-    this.lastUsedMs = this.#state.dependencies.clock();
+    this.#lastUsedMs = this.#state.dependencies.clock();
   }
 
   /** @param mustLast whether to fail when the state cannot be made durable, as on a full disk */
@@ -128,10 +138,13 @@ export class LoadState {
       onComplete: (version: number) => {
         this.#events.onIndexed(version);
         this.#state.dependencies.onMemoryUse();
+        this.#state.background.once("collecting garbage", collectGarbageIfGrown);
       },
       mayTake: (bytes: number) => this.#memory.mayTake(bytes),
     };
-    const indexer = new Indexer(this.#state.store, events, this.#state.background, this.#state.name);
+    const { dependencies, name, store, background } = this.#state;
+    const { readerSlots } = dependencies;
+    const indexer = new Indexer(store, events, background, { name, readerSlots });
     this.#state.indexer = indexer;
     this.#events.onLoading();
     this.#memory.forgetSizes();

@@ -71,13 +71,13 @@ export class CollectionMemory {
   }
 
   sizeOf(kind: IndexKind, definitions: IndexDefinitions, reader: ReadTransaction, head: Head): IndexSize {
-    const { directory, builders } = this.#state.dependencies;
+    const { directory, builders, readerSlots } = this.#state.dependencies;
     const sized = {
       reader,
       head,
       collection: this.#state.definition,
       definitions,
-      scratchCount: 1 + builders.width,
+      scratchCount: 1 + builders.width + readerSlots,
     };
     const { configuration } = checkpointOf(
       this.#state.definition,

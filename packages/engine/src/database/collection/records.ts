@@ -3,10 +3,19 @@
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { readIndexDefinitions } from "../../collection/apply.ts";
+import { readHead } from "../../collection/head.ts";
 import * as reading from "../../collection/reading.ts";
+import { type Rows, within } from "../../collection/rows.ts";
 import { checkId } from "../../collection/schema.ts";
 import { currentVersion, listVersions, versionByHash } from "../../collection/versions.ts";
-import type { VectorExport } from "../contract.ts";
+import { timesOf, withTimes } from "../../filter/filter.ts";
+import { Predicate } from "../../filter/predicate.ts";
+import { readFilter } from "../../filter/read-filter.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import { visibleMatches } from "../../query/filter/matching.ts";
+import type { ReadTransaction } from "../../storage/store.ts";
+import type { ExportMatching, VectorExport } from "../contract.ts";
 import { RunningExport } from "../export.ts";
 import type { CollectionState } from "./state.ts";
 
@@ -26,14 +35,20 @@ export class Records {
     for (const work of this.#workAside) work.abort(reason);
   }
 
-  get(id: string): reading.StoredVector {
+  get(id: string, rows: Rows | null = null): reading.StoredVector {
     checkId(id, "vector_id");
-    return this.#state.readServed((readTxn) => reading.vectorById(readTxn, id));
+    const sees = this.#seenBy(rows);
+    return this.#state.readServed((readTxn) => reading.vectorById(readTxn, id, sees));
   }
 
-  has(id: string): boolean {
+  has(id: string, rows: Rows | null = null): boolean {
     checkId(id, "vector_id");
-    return this.#state.readServed((readTxn) => reading.vectorExists(readTxn, id));
+    const sees = this.#seenBy(rows);
+    return this.#state.readServed((readTxn) => reading.vectorExists(readTxn, id, sees));
+  }
+
+  #seenBy(rows: Rows | null): reading.Sees {
+    return rows && new Predicate(rows.at(this.#state.isTime()));
   }
 
   async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
@@ -46,12 +61,14 @@ export class Records {
     documentId: string,
     take: (vector: reading.StoredVector) => void,
     options?: CallOptions,
+    rows: Rows | null = null,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(documentId, "document_id");
+      const sees = this.#seenBy(rows);
       const { readTxn, release } = this.#state.served();
       try {
-        await Deadline.of(options).task.finish(reading.eachOfDocument(readTxn, documentId, take));
+        await Deadline.of(options).task.finish(reading.eachOfDocument(readTxn, documentId, take, sees));
       } finally {
         release();
       }
@@ -63,17 +80,46 @@ export class Records {
     // Not the read transaction of a view: a slow reader would keep removed records in the indexes.
     const readTxn = this.#state.newest();
     try {
-      const end = this.#state.dependencies.beginExport();
-      const exported = new RunningExport(readTxn, () => {
-        this.#exports.delete(exported);
-        end();
-      });
-      this.#exports.add(exported);
-      return exported;
+      return this.#export(readTxn, null);
     } catch (error) {
       readTxn.release();
       throw error;
     }
+  }
+
+  exportMatching(
+    request: ExportMatching,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<VectorExport> {
+    return this.#state.gate.pass(async () => {
+      refuseUnknownOptions(request, ["filter"]);
+      const { task } = Deadline.of(options);
+      const filter = await task.finish(readFilter(request.filter));
+      const readTxn = this.#state.newest();
+      try {
+        const ordinalEnd = readHead(readTxn).nextOrdinal;
+        const isTime = timesOf(readIndexDefinitions(readTxn));
+        const wanted = within(rows, filter && withTimes(filter, isTime), isTime);
+        const only = wanted && (await task.finish(visibleMatches({ readTxn, ordinalEnd }, wanted)));
+        this.#state.gate.assertOpen();
+        return this.#export(readTxn, only);
+      } catch (error) {
+        readTxn.release();
+        throw error;
+      }
+    });
+  }
+
+  /** @param readTxn of the newest version; the export takes it over */
+  #export(readTxn: ReadTransaction, only: OrdinalBitmap | null): VectorExport {
+    const end = this.#state.dependencies.beginExport();
+    const exported = new RunningExport(readTxn, only, () => {
+      this.#exports.delete(exported);
+      end();
+    });
+    this.#exports.add(exported);
+    return exported;
   }
 
   /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */

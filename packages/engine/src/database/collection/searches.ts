@@ -2,12 +2,19 @@
 //
 // Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import { type IndexDefinitions, IndexDefinitionsReader } from "../../collection/apply.ts";
+import {
+  type IndexDefinitions,
+  IndexDefinitionsReader,
+  readIndexDefinitions,
+} from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { Rows } from "../../collection/rows.ts";
 import { answer, type Searched } from "../../query/answer.ts";
+import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import * as plan from "../../query/plan.ts";
 import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
@@ -18,8 +25,9 @@ import type { LoadState } from "./load-state.ts";
 import type { CollectionState } from "./state.ts";
 
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+type Answering = Tail<Parameters<typeof answer<View>>>;
 
-export class Searches implements Searched {
+export class Searches implements Searched<View> {
   readonly #state: CollectionState;
   readonly #load: LoadState;
   /** Cached for searches. Other callers get freshly read definitions. */
@@ -39,55 +47,106 @@ export class Searches implements Searched {
     this.beams = new BeamTable();
   }
 
-  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planDense(definition, request), options);
+  searchDense(
+    request: search.DenseSearch,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    return this.#answerOne((definition) => plan.planDense(definition, request), options, undefined, rows);
   }
 
   searchBatchDense(
     request: search.BatchDenseSearch,
     options?: CallOptions,
+    rows: Rows | null = null,
   ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchDense(definition, request), options, kinds.dense);
+    return this.#answer((definition) => plan.planBatchDense(definition, request), options, kinds.dense, rows);
   }
 
-  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planSparse(definition, request), options);
+  recommend(
+    request: search.Recommend,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    return this.#answerOne(
+      (definition) => plan.planRecommend(definition, request),
+      options,
+      kinds.dense,
+      rows,
+    );
+  }
+
+  neighbors(
+    id: string,
+    request: Parameters<Collection["neighbors"]>[1] = {},
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    refuseUnknownOptions(request, ["top_k", "filter", "include"]);
+    const { top_k, filter, include } = request;
+    const asked = { positive: [id], top_k, filter, include };
+    const makePlan = (definition: CollectionDefinition) => plan.planRecommend(definition, asked, "vector_id");
+    return this.#answerOne(makePlan, options, kinds.dense, rows);
+  }
+
+  searchSparse(
+    request: search.SparseSearch,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    return this.#answerOne((definition) => plan.planSparse(definition, request), options, undefined, rows);
   }
 
   searchBatchSparse(
     request: search.BatchSparseSearch,
     options?: CallOptions,
+    rows: Rows | null = null,
   ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchSparse(definition, request), options, kinds.sparse);
+    return this.#answer(
+      (definition) => plan.planBatchSparse(definition, request),
+      options,
+      kinds.sparse,
+      rows,
+    );
   }
 
-  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planText(definition, request), options);
+  searchText(
+    request: search.TextSearch,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    return this.#answerOne((definition) => plan.planText(definition, request), options, undefined, rows);
   }
 
   searchBatchText(
     request: search.BatchTextSearch,
     options?: CallOptions,
+    rows: Rows | null = null,
   ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchText(definition, request), options, kinds.text);
+    return this.#answer((definition) => plan.planBatchText(definition, request), options, kinds.text, rows);
   }
 
-  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planHybrid(definition, request), options);
+  searchHybrid(
+    request: search.HybridSearch,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<search.SearchResponse> {
+    return this.#answerOne((definition) => plan.planHybrid(definition, request), options, undefined, rows);
   }
 
   searchBatchHybrid(
     request: search.BatchHybridSearch,
     options?: CallOptions,
+    rows: Rows | null = null,
   ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchHybrid(definition, request), options);
+    return this.#answer((definition) => plan.planBatchHybrid(definition, request), options, undefined, rows);
   }
 
-  #answer(...how: Tail<Parameters<typeof answer>>): Promise<search.SearchResponse[]> {
+  #answer(...how: Answering): Promise<search.SearchResponse[]> {
     return this.#state.gate.pass(() => answer(this, ...how));
   }
 
-  async #answerOne(...how: Tail<Parameters<typeof answer>>): Promise<search.SearchResponse> {
+  async #answerOne(...how: Answering): Promise<search.SearchResponse> {
     return (await this.#answer(...how))[0];
   }
 
@@ -95,8 +154,21 @@ export class Searches implements Searched {
     return this.#state.definition;
   }
 
+  beamWidth(beam: plan.Beam, k: number, view: View): number | undefined | Promise<number | undefined> {
+    return beamWidth(beam, k, view, this.indexDefinitions(view.readTxn), this.beams);
+  }
+
+  lookUpIn(view: View): FilterLookUp {
+    return lookUpIn(view);
+  }
+
   indexDefinitions(reader: Reader): Readonly<IndexDefinitions> {
     return this.#indexDefinitions.read(reader);
+  }
+
+  currentDefinitions(): Readonly<IndexDefinitions> {
+    this.#state.definitions ??= this.#state.read((readTxn) => readIndexDefinitions(readTxn));
+    return this.#state.definitions;
   }
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {

@@ -6,12 +6,14 @@
 import { isQuiverError } from "@quiver/protocol/errors";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
-import { readIndexDefinitions } from "../../collection/apply.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { CatalogEntry } from "../../collection/catalog.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
+import { type IsTime, timesOf } from "../../filter/filter.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
+import type { FilteredVersion } from "../../query/filter/matching.ts";
 import type { Builders } from "../../runtime/builders.ts";
 import type { MemoryBudget } from "../../runtime/memory.ts";
 import type { Writer } from "../../runtime/writer.ts";
@@ -20,6 +22,7 @@ import type { ReadTransaction } from "../../storage/store.ts";
 import type { DatabaseLog } from "../contract.ts";
 import { loggedBackground } from "../failing-tasks.ts";
 import { Gate } from "../gate.ts";
+import { SharedState } from "../threads/shared-state.ts";
 
 /** What a collection needs from its database. */
 export type CollectionDependencies = {
@@ -38,6 +41,10 @@ export type CollectionDependencies = {
   onMemoryUse(): void;
   /** Starts an export. @returns a function that ends it. @throws overloaded */
   beginExport(): () => void;
+  /** Serving threads that may search, at most. */
+  readonly readerSlots: number;
+  /** Resolves when no serving thread has the store open. */
+  closeInThreads(internalId: string): Promise<void>;
 };
 
 export class CollectionState {
@@ -51,8 +58,11 @@ export class CollectionState {
   indexer: Indexer | null = null;
   /** The newest version that this process has written. */
   writtenVersion = 0;
-  /** The newest version that was acknowledged or returned to any client. Every new read sees it, or a later one. */
-  seenVersion = 0;
+  /** The definitions of indexes; undefined after a change, until they are read. A read transaction for each search would cost 10 µs. */
+  definitions: Readonly<IndexDefinitions> | undefined;
+  /** What serving threads know without asking. */
+  readonly shared = new SharedState();
+  #seenVersion = 0;
   isOpen = true;
 
   /** The writer must have opened the store. */
@@ -61,7 +71,7 @@ export class CollectionState {
     this.dependencies = dependencies;
     this.store = new LmdbStore(dependencies.directory, collectionTables);
     this.background = loggedBackground(dependencies.log, this.logged);
-    this.seenVersion = this.read((_, head) => head.version);
+    this.markSeen(this.read((_, head) => head.version));
   }
 
   get name(): string {
@@ -112,6 +122,26 @@ export class CollectionState {
     return { readTxn, release: () => readTxn.release() };
   }
 
+  /** What `served` gives, with the indexes of the view, if it is one, for filters. */
+  filtered(): { version: FilteredVersion; definitions: IndexDefinitions; live: number; release(): void } {
+    const view = this.indexer?.viewAt(this.seenVersion)?.pin();
+    const readTxn = view?.readTxn ?? this.newest();
+    const release = () => (view === undefined ? readTxn.release() : view.unpin());
+    try {
+      const { nextOrdinal, live } = readHead(readTxn);
+      const definitions = this.read((newest) => readIndexDefinitions(newest));
+      return { version: view ?? { readTxn, ordinalEnd: nextOrdinal }, definitions, live, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  /** Which fields are declared as times now. */
+  isTime(): IsTime {
+    return timesOf(this.read((newest) => readIndexDefinitions(newest)));
+  }
+
   /** The newest version; later reads see it, too. */
   newest(): ReadTransaction {
     const readTxn = this.store.beginRead();
@@ -124,8 +154,15 @@ export class CollectionState {
     }
   }
 
+  /** The newest version that was acknowledged or returned to any client. Every new read sees it, or a later one. */
+  get seenVersion(): number {
+    return this.#seenVersion;
+  }
+
   markSeen(version: number): void {
-    this.seenVersion = Math.max(this.seenVersion, version);
+    if (version <= this.#seenVersion) return;
+    this.#seenVersion = version;
+    this.shared.seenVersion = version;
   }
 
   /** Resolves when the indexes have all records that exist now. */

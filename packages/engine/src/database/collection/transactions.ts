@@ -1,6 +1,6 @@
 // How are transactions opened, filled and ended, and what is their status?
 
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { limits } from "@quiver/protocol/limits";
 import type {
   FlatTransactionStatus,
@@ -11,12 +11,14 @@ import type {
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type IndexedTransaction, indexedMs } from "../../collection/indexed.ts";
+import type { Rows } from "../../collection/rows.ts";
 import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
 import {
   listTransactions,
   openTransaction,
   readTransaction,
   type TransactionEntry,
+  transactionNotFound,
   transactionSequence,
 } from "../../collection/transaction.ts";
 import { readVersion } from "../../collection/versions.ts";
@@ -49,37 +51,67 @@ export class Transactions {
     });
   }
 
-  beginTransaction(): Promise<TransactionCreated> {
+  /** @param rows of the caller, here and below; null: it sees all records */
+  beginTransaction(rows: Rows | null = null): Promise<TransactionCreated> {
     return this.#state.gate.pass(async () => {
-      const { value } = await this.#writes.write({ kind: "begin", random: randomBytes(12).toString("hex") });
+      const random = rows === null ? randomBytes(12).toString("hex") : markedId(rows);
+      const { value } = await this.#writes.write({ kind: "begin", random });
       const { id, createdMs } = value as TransactionEntry;
       return { transaction_id: id, created_at: isoTime(createdMs) };
     });
   }
 
-  transaction(transactionId: string): Transaction {
+  transaction(transactionId: string, rows: Rows | null = null): Transaction {
+    const own = this.#ofCaller(transactionId, rows);
     return {
       id: transactionId,
       add: (vector, options) =>
-        this.#stage(transactionId, () => encodeUpsertInSteps(this.#state.definition, vector), options),
-      upsert: (vectors, options) =>
-        this.#stage(
-          transactionId,
-          () => encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"),
-          options,
+        own(() =>
+          this.#stage(
+            transactionId,
+            () => encodeUpsertInSteps(this.#state.definition, vector),
+            options,
+            rows,
+            true,
+          ),
         ),
-      delete: (id, options) => this.#stageDelete(transactionId, id, options),
-      commit: (options) => this.#commit(transactionId, options),
+      upsert: (vectors, options) =>
+        own(() =>
+          this.#stage(
+            transactionId,
+            () => encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"),
+            options,
+            rows,
+          ),
+        ),
+      delete: (id, options) => own(() => this.#stageDelete(transactionId, id, options, rows)),
+      commit: (options) => own(() => this.#commit(transactionId, options, rows)),
       abort: (options) =>
-        this.#state.gate.pass(async () => {
-          await this.#writes.write({ kind: "abort", transactionId }, Deadline.of(options));
-        }),
-      status: () => this.#status(transactionId),
-      flatStatus: () => this.#flatStatus(transactionId),
+        own(() =>
+          this.#state.gate.pass(async () => {
+            await this.#writes.write({ kind: "abort", transactionId }, Deadline.of(options));
+          }),
+        ),
+      status: () => own(() => this.#status(transactionId, rows)),
+      flatStatus: () => own(() => this.#flatStatus(transactionId, rows)),
     };
   }
 
-  #stage(transactionId: string, encode: () => Steps<Uint8Array>, options?: CallOptions): Promise<void> {
+  /** Calls what concerns a transaction; for a caller that has not begun it, it does not exist. @throws transaction_not_found */
+  #ofCaller(transactionId: string, rows: Rows | null): <T>(call: () => T) => T {
+    return (call) => {
+      if (rows !== null && !isMarked(transactionId, rows)) throw transactionNotFound(transactionId);
+      return call();
+    };
+  }
+
+  #stage(
+    transactionId: string,
+    encode: () => Steps<Uint8Array>,
+    options: CallOptions | undefined,
+    rows: Rows | null,
+    isSingle = false,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
       const encoded = deadline.task.begin(encode());
@@ -89,26 +121,34 @@ export class Transactions {
         ? await this.#memory.admit("Staging records", 0, batch.length)
         : () => {};
       try {
-        await this.#writes.write({ kind: "stage", transactionId, batch }, deadline);
+        const { rows: filter } = this.#writes.ofRows(rows);
+        const ofRows = filter && { rows: { ...filter, isSingle } };
+        await this.#writes.write({ kind: "stage", transactionId, batch, ...ofRows }, deadline);
       } finally {
         done();
       }
     });
   }
 
-  #stageDelete(transactionId: string, id: string, options?: CallOptions): Promise<void> {
+  #stageDelete(
+    transactionId: string,
+    id: string,
+    options: CallOptions | undefined,
+    rows: Rows | null,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       const batch = encodeDelete(id);
-      await this.#writes.write({ kind: "stage", transactionId, batch }, Deadline.of(options));
+      const request = { kind: "stage", transactionId, batch, ...this.#writes.ofRows(rows) } as const;
+      await this.#writes.write(request, Deadline.of(options));
     });
   }
 
-  #commit(transactionId: string, options?: CallOptions): Promise<void> {
+  #commit(transactionId: string, options: CallOptions | undefined, rows: Rows | null): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
       const { value } = await this.#writes.writeRecords(
-        { kind: "commit", transactionId },
+        { kind: "commit", transactionId, ...this.#writes.ofRows(rows) },
         "The commit of a transaction",
         this.#stagedSize(transactionId),
         deadline,
@@ -138,31 +178,39 @@ export class Transactions {
       }
   }
 
-  transactions(): TransactionList {
+  transactions(rows: Rows | null = null): TransactionList {
     const now = this.#state.dependencies.clock();
+    const kept = (readTxn: ReadTransaction) =>
+      listTransactions(readTxn).filter(({ id }) => rows === null || isMarked(id, rows));
     return this.#state.read((readTxn) => ({
-      transactions: listTransactions(readTxn).map((kept) => {
+      transactions: kept(readTxn).map((kept) => {
         const entry = this.#asSeen(kept);
         return {
           transaction_id: entry.id,
           created_at: isoTime(entry.createdMs),
-          status: stateOf(entry, this.#progressOf(entry, readTxn), now),
+          status: stateOf(shownTo(rows, entry), this.#progressOf(entry, readTxn), now),
         };
       }),
     }));
   }
 
-  #status(transactionId: string): TransactionStatus {
-    return this.#state.read((readTxn) => {
-      const entry = this.#asSeen(readTransaction(readTxn, transactionId));
-      return { status: stateOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock()) };
-    });
+  #status(transactionId: string, rows: Rows | null): TransactionStatus {
+    return { status: this.#read(transactionId, rows, stateOf) };
   }
 
-  #flatStatus(transactionId: string): FlatTransactionStatus {
+  #flatStatus(transactionId: string, rows: Rows | null): FlatTransactionStatus {
+    return this.#read(transactionId, rows, flatStatusOf);
+  }
+
+  #read<T>(
+    transactionId: string,
+    rows: Rows | null,
+    make: (entry: TransactionEntry, progress: IndexingProgress | null, nowMs: number) => T,
+  ): T {
     return this.#state.read((readTxn) => {
       const entry = this.#asSeen(readTransaction(readTxn, transactionId));
-      return flatStatusOf(entry, this.#progressOf(entry, readTxn), this.#state.dependencies.clock());
+      const progress = this.#progressOf(entry, readTxn);
+      return make(shownTo(rows, entry), progress, this.#state.dependencies.clock());
     });
   }
 
@@ -228,6 +276,32 @@ export class Transactions {
       "aborted a transaction that was idle for too long",
     );
   }
+}
+
+/**
+ * 24 hex characters for the id of a transaction of a caller that sees only some records: 12 random ones and 12 that follow from them and the
+ * filter. So the id alone tells, also after a restart and in every copy of the log, whether a caller with this filter has begun it.
+ */
+const markedId = (rows: Rows): string => {
+  const random = randomBytes(6).toString("hex");
+  return random + markOf(random, rows);
+};
+
+const markOf = (random: string, { given }: Rows): string =>
+  createHash("sha256")
+    .update(`${random} ${JSON.stringify(given)}`)
+    .digest("hex")
+    .slice(0, 12);
+
+/** The numbers of versions count the writes of all callers. */
+function shownTo(rows: Rows | null, entry: TransactionEntry): TransactionEntry {
+  return rows === null ? entry : { ...entry, version: undefined };
+}
+
+/** Whether a caller with this filter has begun the transaction; another one's id has the mark once in 2^48. */
+function isMarked(transactionId: string, rows: Rows): boolean {
+  const [, random, mark] = /-([0-9a-f]{12})([0-9a-f]{12})$/.exec(transactionId) ?? [];
+  return random !== undefined && mark === markOf(random, rows);
 }
 
 /** Upper bound of the changed pages that the store keeps in memory during one write, measured with commits of up to 16 GB. */

@@ -15,11 +15,12 @@ export function updaterDependencies(
   memory: CollectionMemory | undefined,
   indexer: () => Indexer | null,
 ): UpdaterDependencies {
-  const { directory, builders, memoryBudgetBytes, log } = state.dependencies;
+  const { directory, builders, memoryBudgetBytes, log, readerSlots } = state.dependencies;
   return {
     directory,
     builders,
     memoryBudgetBytes,
+    readerSlots,
     readVector: (ordinal) => state.read((readTxn) => readTxn.get("dense", ordinalKey(ordinal))?.slice()),
     mayTake: (bytes) => memory?.mayTake(bytes) ?? false,
     onProgress: () => indexer()?.progressed(),

@@ -3,10 +3,21 @@
 // A write is acknowledged when it is durable and searches see it. A write that needs more memory than there is, or that would leave the
 // indexes too far behind, waits or is rejected before the writer gets it.
 
+import { checkFields } from "@quiver/protocol/fields";
+import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
+import { DeleteMatching, ExactPatch, ExactUpdateMatching } from "@quiver/protocol/shapes/matching";
+import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { WriteRequest } from "../../collection/accept.ts";
+import type { Matching } from "../../collection/change-matching.ts";
+import { type RowFilter, type Rows, within } from "../../collection/rows.ts";
 import { checkId, encodeDelete, encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
+import { invalid } from "../../collection/vector-input.ts";
+import { invalidFilter } from "../../filter/condition.ts";
+import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
+import { readFilter } from "../../filter/read-filter.ts";
+import { visibleMatches } from "../../query/filter/matching.ts";
 import { Unserved } from "../unserved.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
@@ -86,19 +97,52 @@ export class Writes {
     }
   }
 
-  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
+  /** @param rows of the caller, here and below; null: it sees all records */
+  upsert(vectors: readonly VectorWrite[], options?: CallOptions, rows: Rows | null = null): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
       // Small requests are encoded and passed on synchronously, before the caller can change the arrays.
       const encoded = deadline.task.begin(encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"));
-      const batch = encoded instanceof Promise ? await encoded : encoded;
-      if (batch.length === 0) return;
-      const records = vectors.length;
-      const admitted = this.#indexesTakeMore(records, deadline);
-      if (admitted) await admitted;
-      const size = { records, bytes: batch.length };
-      await this.writeRecords({ kind: "upsert", batch }, `Writing ${records} records`, size, deadline);
+      await this.#upsertBatch(
+        encoded instanceof Promise ? await encoded : encoded,
+        vectors.length,
+        deadline,
+        rows,
+      );
     });
+  }
+
+  /** The same for records that another thread has encoded (`encodeUpsertsInSteps`). */
+  upsertEncoded(
+    batch: Uint8Array,
+    records: number,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<void> {
+    return this.#state.gate.pass(() => this.#upsertBatch(batch, records, Deadline.of(options), rows));
+  }
+
+  /** The rows of a caller as they accompany a request. */
+  ofRows(rows: Rows | null): { rows?: RowFilter } {
+    return rows === null ? {} : { rows: rows.toWriter(this.#state.isTime()) };
+  }
+
+  async #upsertBatch(
+    batch: Uint8Array,
+    records: number,
+    deadline: Deadline,
+    rows: Rows | null,
+  ): Promise<void> {
+    if (batch.length === 0) return;
+    const admitted = this.#indexesTakeMore(records, deadline);
+    if (admitted) await admitted;
+    const size = { records, bytes: batch.length };
+    await this.writeRecords(
+      { kind: "upsert", batch, ...this.ofRows(rows) },
+      `Writing ${records} records`,
+      size,
+      deadline,
+    );
   }
 
   /** Resolves when the indexes are not too far behind for a write; undefined when there is nothing to wait for. */
@@ -110,11 +154,104 @@ export class Writes {
     });
   }
 
-  delete(id: string, options?: CallOptions): Promise<void> {
+  /** @returns how many records were deleted */
+  deleteMatching(request: DeleteMatching, options?: CallOptions, rows: Rows | null = null): Promise<number> {
+    return this.#state.gate.pass(async () => {
+      checkFields(DeleteMatching, request);
+      const deadline = Deadline.of(options);
+      const matching = await this.#find(request.filter, deadline, rows);
+      const { value } = await this.#writeVersion(
+        { kind: "deleteMatching", matching, ...this.ofRows(rows) },
+        64 * matching.found.length,
+        deadline,
+      );
+      return value as number;
+    });
+  }
+
+  /** @returns how many records were updated */
+  updateMatching(
+    request: ExactUpdateMatching,
+    options?: CallOptions,
+    rows: Rows | null = null,
+  ): Promise<number> {
+    return this.#state.gate.pass(async () => {
+      checkFields(ExactUpdateMatching, request);
+      const deadline = Deadline.of(options);
+      const patch = patchOf(request);
+      const matching = await this.#find(request.filter, deadline, rows);
+      // The writer may find more.
+      const records = Math.max(1, matching.found.length);
+      const admitted = this.#indexesTakeMore(records, deadline);
+      if (admitted) await admitted;
+      const bytes = records * (patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256);
+      const written = await this.writeRecords(
+        { kind: "updateMatching", matching, patch, ...this.ofRows(rows) },
+        `Updating ${records} records`,
+        { records, bytes },
+        deadline,
+      );
+      return written.value as number;
+    });
+  }
+
+  patch(id: string, request: ExactPatch, options?: CallOptions, rows: Rows | null = null): Promise<void> {
+    return this.#state.gate.pass(async () => {
+      checkId(id, "vector_id");
+      checkFields(ExactPatch, request);
+      const patch = patchOf(request);
+      const size = { records: 1, bytes: patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256 };
+      await this.writeRecords(
+        { kind: "patch", id: utf8(id), patch, ...this.ofRows(rows) },
+        "Changing the metadata of a record",
+        size,
+        Deadline.of(options),
+      );
+    });
+  }
+
+  /** Finds the records that match, for the writer, which makes it exact. */
+  async #find(filter: unknown, { task }: Deadline, rows: Rows | null): Promise<Matching> {
+    const read = await task.finish(readFilter(filter));
+    if (read === null || leavesOf(read).length === 0)
+      throw invalidFilter(
+        "filter",
+        `has no condition, so that every record would match; if you mean that, write {"field": "id", "exists": true}.`,
+      );
+    const { version, definitions, release } = this.#state.filtered();
+    try {
+      const isTime = timesOf(definitions);
+      const times = leavesOf(read).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
+      const wanted = within(rows, withTimes(read, isTime), isTime) as Filter;
+      const found = await task.finish(visibleMatches(version, wanted));
+      return { filter, times, found: found.toOrdinals(), end: version.ordinalEnd };
+    } finally {
+      release();
+    }
+  }
+
+  delete(id: string, options?: CallOptions, rows: Rows | null = null): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       const batch = encodeDelete(id);
-      await this.#writeVersion({ kind: "delete", batch }, batch.length, Deadline.of(options));
+      const request = { kind: "delete", batch, ...this.ofRows(rows) } as const;
+      await this.#writeVersion(request, batch.length, Deadline.of(options));
     });
   }
+}
+
+/** The JSON text of a patch. */
+function patchOf({ metadata, metadataJson }: ExactPatch): string {
+  if (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))
+    throw invalid(
+      "metadata",
+      `is ${kindOf(metadata)}; expected an object, whose keys are merged into the metadata.`,
+    );
+  const patch = metadataJson ?? JSON.stringify(metadata);
+  if (patch.length > limits.metadataBytesMax)
+    throw invalid(
+      "metadata",
+      `has ${patch.length} characters as JSON, at most ${limits.metadataBytesMax} are allowed.`,
+    );
+  return patch;
 }

@@ -17,17 +17,18 @@ import { IndexUpdater } from "../../indexing/index-updater.ts";
 import { Indexer } from "../../indexing/indexer.ts";
 import { LocalSequencer, randomOpId } from "../../log/sequencer.ts";
 import { answer, type Searched } from "../../query/answer.ts";
+import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import * as plan from "../../query/plan.ts";
-import { BeamTable } from "../../query/recall.ts";
+import { BeamTable, beamWidth } from "../../query/recall.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
 import type { View } from "../../runtime/view.ts";
 import { MemoryStore } from "../../storage/memory.ts";
 import type { Reader, ReadTransaction } from "../../storage/store.ts";
 import type { SteppedCollection } from "./plain-steps.ts";
 
-export class PlainCollection implements Searched, SteppedCollection {
+export class PlainCollection implements Searched<View>, SteppedCollection {
   readonly definition: CollectionDefinition;
-  readonly beams = new BeamTable();
+  readonly #beams = new BeamTable();
   readonly #store = new MemoryStore(collectionTables);
   readonly #log: LocalSequencer;
   readonly #indexer: Indexer;
@@ -99,8 +100,20 @@ export class PlainCollection implements Searched, SteppedCollection {
     return (await answer(this, (definition) => plan.planHybrid(definition, request), {}))[0];
   }
 
+  lookUpIn(view: View): FilterLookUp {
+    return lookUpIn(view);
+  }
+
+  beamWidth(beam: plan.Beam, k: number, view: View): number | undefined | Promise<number | undefined> {
+    return beamWidth(beam, k, view, this.indexDefinitions(view.readTxn), this.#beams);
+  }
+
   indexDefinitions(reader: Reader): Readonly<IndexDefinitions> {
     return readIndexDefinitions(reader);
+  }
+
+  currentDefinitions(): IndexDefinitions {
+    return this.#read((readTxn) => readIndexDefinitions(readTxn));
   }
 
   async acquireView(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {

@@ -1,5 +1,6 @@
 // Dense searches among allowed ordinals: exact ones have the k best of these, and the graph never fewer than k.
 
+import { seedsMax } from "@quiver/kernels/hnsw";
 import { randomNumbers } from "@quiver/kernels/random";
 import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
@@ -10,9 +11,11 @@ import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
 import { bestOf } from "../test/best-of.ts";
 import { asMap, expectSame } from "../test/reference.ts";
+import { AllowedNodes } from "./allowed-nodes.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
+import { NodeBlocks } from "./node-blocks.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 12;
@@ -199,6 +202,79 @@ describe.each(metricNames)("%s", (metric) => {
   });
 });
 
+test("a set that is used again is searched among its own nodes, also after records came and went", () => {
+  const scene = new Scene("euclidean", { measures: false });
+  scene.fill(6_000);
+  const { reader } = scene.index;
+  let [met, expected] = [0, 0];
+  for (const share of [0.5, 0.2, 0.1]) {
+    const allowed = bitmapOf(scene.ordinals.filter(() => scene.next() < share));
+    const first = reader.estimate(allowed, 10, 32).graphUs;
+    for (let i = 0; i < 60; i++) {
+      const query = scene.near(i % centreCount);
+      // Some are not allowed, some are gone.
+      if (i % 20 === 19) {
+        scene.add(scene.near(i % centreCount));
+        scene.removeSome(0.01);
+      }
+      const scored = scene.scored(query, null, allowed);
+      const found = asMap(reader.search(query, 10, { ef: 32, allowed, way: "graph" }));
+      scene.expectFair(found, scored, 10);
+      const best = bestOf(scored, 10);
+      for (const ordinal of best.keys()) if (found.has(ordinal)) met++;
+      expected += best.size;
+    }
+    // Finding the nodes costs nothing any more.
+    expect(reader.estimate(allowed, 10, 32).graphUs).toBeLessThan(first);
+  }
+  expect(met / expected).toBeGreaterThan(0.97);
+});
+
+test("nodes of a set are each there once, with seeds among them, however many are known from before", () => {
+  const next = randomNumbers(8);
+  const slots = 3_000;
+  // Rows of records with adjacent nodes, gaps, records with one node, and rows that cross blocks.
+  const nodes = new Map<number, number>();
+  for (let ordinal = 0, node = 5; ordinal < 2_500; ordinal++, node += next() < 0.02 ? 7 : 1)
+    if (next() < 0.95) nodes.set(ordinal, node % slots);
+  for (let i = 0; i < 50; i++) nodes.set(2_600 + i, 3 * (i >> 2));
+  const shared = new Set([...nodes].filter(([ordinal]) => ordinal >= 2_600).map(([ordinal]) => ordinal));
+  const blocks = new NodeBlocks();
+  const ordinals = [...nodes.keys(), 2_900];
+  let looked = 0;
+  for (let round = 0; round < 60; round++) {
+    const share = [0, 0.01, 0.3, 0.9, 1][round % 5];
+    const wanted = ordinals.filter(() => next() < share);
+    looked = 0;
+    const words = blocks.nodesOf(
+      slots,
+      bitmapOf(wanted),
+      (ordinal) => {
+        looked++;
+        return nodes.get(ordinal) ?? -1;
+      },
+      (ordinal) => !shared.has(ordinal),
+    );
+    const made = new AllowedNodes(words);
+    const expected = new Set(wanted.flatMap((ordinal) => nodes.get(ordinal) ?? []));
+    expect(made.count).toBe(expected.size);
+    for (let node = 0; node < slots; node++)
+      expect((made.bits[node >> 3] >> (node & 7)) & 1).toBe(expected.has(node) ? 1 : 0);
+    expect([...made.seeds].every((node) => expected.has(node))).toBe(true);
+    expect(new Set(made.seeds).size).toBe(Math.min(seedsMax, expected.size));
+    // A node gets another record.
+    const removed = ordinals[Math.floor(next() * 2_000)];
+    const node = nodes.get(removed);
+    if (node === undefined || shared.has(removed)) continue;
+    nodes.delete(removed);
+    blocks.forget(removed);
+    nodes.set(2_950 + round, node);
+    ordinals.push(2_950 + round);
+  }
+  // Of the records in rows, nearly all are known.
+  expect(looked).toBeLessThan(ordinals.length / 2);
+});
+
 test("several graphs are searched as one", () => {
   const scene = new Scene("euclidean", { measures: false, memoryBytesMax: 2 ** 19, dataType: "u8" });
   scene.fill(6_000);
@@ -219,7 +295,8 @@ test("few are compared, many are found by links: both ways are taken", () => {
   const scene = new Scene("euclidean", { measures: false });
   scene.fill(6_000);
   const { index } = scene;
-  const [few, half] = [index.reader.estimate(20, 10, 32), index.reader.estimate(3_000, 10, 32)];
+  const first = (count: number) => bitmapOf(scene.ordinals.slice(0, count));
+  const [few, half] = [index.reader.estimate(first(20), 10, 32), index.reader.estimate(first(3_000), 10, 32)];
   expect(few.allowedUs).toBeLessThan(few.graphUs);
   expect(half.graphUs).toBeLessThan(Math.min(half.allowedUs, half.allUs));
   expect(few.allUs).toBe(half.allUs);

@@ -5,6 +5,7 @@ import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.
 import { Encoding, type EncodingState } from "./encoding.ts";
 import { Graph, type SharedGraph } from "./graph.ts";
 import { GraphSearch } from "./graph-search.ts";
+import { NodeBlocks } from "./node-blocks.ts";
 
 /** What a thread needs to search a set of graphs as it was at a time. Can be posted to it. */
 export type SharedGraphs = {
@@ -39,6 +40,7 @@ export class AttachedGraphs {
       placeOf: (name) => this.#places.get(name),
       // A name that is linked later may be met without a place. It is in the tail that was described with the graphs.
       isChanging: true,
+      blocks: new NodeBlocks(),
     });
   }
 

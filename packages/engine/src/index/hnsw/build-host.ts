@@ -18,6 +18,8 @@ export type BuildingOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly builders: GraphBuilders;
   readonly efSearch: number;
   readonly measures: boolean;
+  /** Smaller graphs are not ordered (node-order.ts). */
+  readonly orderedBytesMin: number;
   /** Whether this many more bytes may be allocated; default: always. */
   readonly mayTake?: ((bytes: number) => boolean) | undefined;
   readonly retire?: ((free: () => void) => void) | undefined;

@@ -22,6 +22,8 @@ export type BuildingState = GraphSetState &
   WatchState & {
     /** Vectors that had been linked or removed. */
     readonly work: number;
+    /** The same when the nodes were last ordered; absent: never. */
+    readonly orderedWork?: number;
   };
 
 /** A requested checkpoint: exactly one of the two is called, once. */
@@ -43,6 +45,7 @@ export class Building {
   #isPumping = false;
   #isTidying = false;
   #isCalibrating = false;
+  #isCopying = false;
   #failure: unknown;
   #isClosed = false;
   #work = 0;
@@ -71,7 +74,7 @@ export class Building {
         return self.#current;
       },
       get isBeingReplaced() {
-        return self.#isCalibrating || self.succession.successor !== undefined;
+        return self.#isCalibrating || self.#isCopying || self.succession.successor !== undefined;
       },
       get isClosed() {
         return self.#isClosed;
@@ -88,6 +91,7 @@ export class Building {
   async restore(state: BuildingState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
     this.#current = await GraphSet.restored(state, this.#setOptions, this.#host(), load);
     this.#work = state.work;
+    this.succession.orderedWork = state.orderedWork ?? 0;
     this.#watch.restore(state);
     if (this.#options.measures && state.quality !== undefined)
       this.succession.restore(state.quality, this.#current.encoding);
@@ -179,7 +183,8 @@ export class Building {
     current.hold(() => {
       this.#saves.delete(save);
       this.#running++;
-      const state = { ...current.state(), ...this.#watch.state(), work: this.#work };
+      const { orderedWork } = this.succession;
+      const state = { ...current.state(), ...this.#watch.state(), work: this.#work, orderedWork };
       save.write(state, current.graphs, () => {
         this.#running--;
         current.release();
@@ -243,7 +248,7 @@ export class Building {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
-    if (this.isIdle) this.succession.compact();
+    if (this.isIdle && this.succession.beginCopy(this.#work)) this.#copyInOrder();
     this.pump();
     return this.#watch.hasSteps || (this.#isInPlace && hasBegun);
   }
@@ -364,13 +369,34 @@ export class Building {
     const current = this.#current;
     const successor = current && !this.#isClosed ? this.succession.takeOver(current) : undefined;
     if (current === undefined || successor === undefined) return false;
-    this.#current = successor;
+    this.#serveBy(successor, current);
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
-    current.close();
-    // The holds of the old graphs ended with them.
-    for (const save of this.#saves) this.#hold(successor, save);
     this.#watch.reset();
     return true;
+  }
+
+  #serveBy(set: GraphSet, before: GraphSet): void {
+    this.#current = set;
+    before.close();
+    // The holds of the old graphs ended with them.
+    for (const save of this.#saves) this.#hold(set, save);
+  }
+
+  /** Replaces the graphs by a copy in a better order, which finds the same. */
+  #copyInOrder(): void {
+    const current = this.#current as GraphSet;
+    let copy: GraphSet | undefined;
+    const host = this.#host(() => this.#current === copy);
+    this.#isCopying = true;
+    current.copyInOrder(this.#setOptions, host, (made) => {
+      copy = made;
+      this.#isCopying = false;
+      this.succession.copied();
+      if (copy === undefined || this.#current !== current) return;
+      for (const name of copy.names()) if (!current.has(name)) copy.remove(name);
+      for (const name of this.#vectors.waiting()) copy.enqueue(name);
+      this.#serveBy(copy, current);
+    });
   }
 
   /** Building stops here. Vectors that are in no graph are scanned, so every result remains correct. */

@@ -2,7 +2,7 @@
 //
 // The memory is drawn in kernels/assembly/hnsw/layout.ts.
 
-import { lockCount } from "@quiver/kernels/hnsw";
+import { lockCount, seedsMax } from "@quiver/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 
 /** Beams are not longer than this: a search that needs more reads all records. */
@@ -30,6 +30,9 @@ const align = (bytes: number, to = 128): number => Math.ceil(bytes / to) * to;
 /** A node slot's number and that of its graph fit one u32 together, see node-map.ts. */
 const slotsLimit = 2 ** 24;
 
+/** Bytes of a slot in the scratch memory of each thread: a tag and a bit. */
+const slotScratchBytes = 1 + 1 / 8;
+
 /** Bytes of a node besides its code and links. */
 const nodeBytes = 24;
 
@@ -46,7 +49,9 @@ export const arrays = [
   "keys",
   "kept",
   "shrink",
+  "seeds",
   "tags",
+  "allowed",
 ] as const;
 
 /** Byte offsets and sizes in the memory. */
@@ -81,11 +86,14 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   place("keys", 4 * links);
   place("kept", 4 * links);
   place("shrink", 12 * links);
+  place("seeds", 4 * seedsMax);
   const pages = Math.min(pagesMax, Math.floor(shape.memoryBytesMax / pageBytes));
-  // One tag byte for each possible slot; the system allocates pages only for those that are touched.
-  const room = pages * pageBytes - (scratchAt + scratchCount * at) - 4 * lockCount - 128 * (1 + scratchCount);
-  const slotsMax = Math.min(slotsLimit, Math.floor(room / (slotBytes + scratchCount)));
+  // A tag byte and a bit for each possible slot; the system allocates pages only for those that are touched.
+  const room =
+    pages * pageBytes - (scratchAt + scratchCount * at) - 4 * lockCount - 128 * (1 + 2 * scratchCount);
+  const slotsMax = Math.min(slotsLimit, Math.floor(room / (slotBytes + scratchCount * slotScratchBytes)));
   place("tags", Math.max(0, slotsMax));
+  place("allowed", Math.max(0, Math.ceil(slotsMax / 8)));
   const locksAt = scratchAt + scratchCount * at;
   return {
     slotBytes,
@@ -99,11 +107,15 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   };
 }
 
-/** Bytes of the header, of each thread's scratch memory, of the given number of node slots, and of a tag per slot and thread. */
+/** Bytes of the header, of each thread's scratch memory, of the given number of node slots, and of a tag and a bit per slot and thread. */
 export function bytesInUse(
   { nodesAt, slotsMax, slotBytes }: Pick<GraphLayout, "nodesAt" | "slotsMax" | "slotBytes">,
   scratchCount: number,
   slots: number,
 ): number {
-  return nodesAt - scratchCount * slotsMax + slots * (slotBytes + scratchCount);
+  return (
+    nodesAt -
+    scratchCount * slotScratchBytes * slotsMax +
+    slots * (slotBytes + scratchCount * slotScratchBytes)
+  );
 }

@@ -11,9 +11,13 @@ import { none } from "@quiver/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
+import { AllowedNodes } from "./allowed-nodes.ts";
+import type { CopiesReader } from "./copies.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
+import type { NodeBlocks } from "./node-blocks.ts";
 import { nodeOf, partitionNumberOf } from "./node-map.ts";
 
 /** The graphs of a set, as a thread knows them. */
@@ -24,6 +28,8 @@ export interface SearchedGraphs {
   placeOf(name: number): number;
   /** Whether a node may be met whose name is not linked yet, or any more. */
   readonly isChanging: boolean;
+  /** Where adjacent records have adjacent nodes. Removed names are forgotten by who removes them. */
+  readonly blocks: NodeBlocks;
 }
 
 export class GraphSearch {
@@ -61,6 +67,51 @@ export class GraphSearch {
     return isExhausted;
   }
 
+  /** The nodes of allowed records in the only graph; null if there are several. */
+  nodesOf(allowed: OrdinalBitmap, copies: CopiesReader): AllowedNodes | null {
+    const graph = this.#onlyGraph;
+    if (graph === undefined) return null;
+    const graphs = this.#graphs;
+    const hasCopies = !copies.isEmpty;
+    const nodeOfRecord = (ordinal: number) => {
+      const name = hasCopies ? copies.nameOf(ordinal) : absent;
+      const place = graphs.placeOf(name === absent ? ordinal : name);
+      return place === absent ? -1 : nodeOf(place);
+    };
+    const isOwn = (ordinal: number) => !hasCopies || copies.nameOf(ordinal) === absent;
+    return new AllowedNodes(graphs.blocks.nodesOf(graph.slots, allowed, nodeOfRecord, isOwn));
+  }
+
+  /** Where adjacent records have adjacent nodes. */
+  get blocks(): NodeBlocks {
+    return this.#graphs.blocks;
+  }
+
+  get #onlyGraph(): Graph | undefined {
+    const [partition, ...others] = this.#graphs.partitions.filter((each) => each !== undefined);
+    return others.length > 0 ? undefined : partition?.graph;
+  }
+
+  /**
+   * Searches the only graph among some nodes alone, and adds the first `wanted` accepted names, best by code first.
+   * @returns whether the beam is full: otherwise nodes that it did not reach may be nearer
+   */
+  searchAmong(
+    query: Float32Array,
+    beam: number,
+    wanted: number,
+    accepts: ((name: number) => boolean) | null,
+    nodes: AllowedNodes,
+    names: Growable<Uint32Array>,
+  ): boolean {
+    const graph = this.#onlyGraph;
+    if (graph === undefined) return false;
+    graph.refreshIfGrown();
+    graph.allow(nodes);
+    const search = () => graph.kernels.hnswSearchAllowed(graph.scratch, beam, nodes.seeds.length);
+    return this.#collect(graph, query, search, wanted, accepts, none, names) === beam;
+  }
+
   #searchGraph(
     graph: Graph,
     query: Float32Array,
@@ -70,11 +121,25 @@ export class GraphSearch {
     without: number,
     names: Growable<Uint32Array>,
   ): number {
+    const search = () => graph.kernels.hnswSearch(graph.scratch, beam);
+    return this.#collect(graph, query, search, wanted, accepts, without, names);
+  }
+
+  /** Adds the first accepted names of a search's beam. @returns its length */
+  #collect(
+    graph: Graph,
+    query: Float32Array,
+    search: () => number,
+    wanted: number,
+    accepts: ((name: number) => boolean) | null,
+    without: number,
+    names: Growable<Uint32Array>,
+  ): number {
     graph.refreshIfGrown();
     graph.setQuery(this.#encoding, query);
     graph.ban(without);
     graph.kernels.hnswEnter(graph.scratch);
-    const found = graph.kernels.hnswSearch(graph.scratch, beam);
+    const found = search();
     // It may have met nodes that were made meanwhile.
     graph.refreshIfGrown();
     const { words } = graph;

@@ -18,7 +18,8 @@ import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
 import { GraphSearch } from "./graph-search.ts";
 import { LinkQueue } from "./link-queue.ts";
 import { NodeMap } from "./node-map.ts";
-import { Partition, type PartitionState } from "./partition.ts";
+import { newSlotsFor } from "./node-order.ts";
+import { Partition, type PartitionState, stateOfCopy } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 
 /** What a checkpoint stores of the graphs besides their images. */
@@ -49,6 +50,7 @@ export class GraphSet {
     this.reader = new GraphSearch(encoding, {
       partitions: nodes.partitions,
       placeOf: (name) => nodes.get(name),
+      blocks: nodes.blocks,
       get isChanging() {
         return queue.isLinking || nodes.hasKilledLater;
       },
@@ -63,13 +65,67 @@ export class GraphSet {
     host: GraphHost,
     load: (graphs: readonly Graph[]) => Promise<void>,
   ): Promise<GraphSet> {
-    const set = new GraphSet(Encoding.fromState(state.encoding), options, host);
-    const shape = shapeOf(set.encoding, options);
-    const restored = state.partitions.map((kept) => Partition.restored(shape, set.encoding, kept));
-    set.#nodes.partitions.push(...restored);
-    await load(set.graphs);
-    for (const [number, partition] of restored.entries()) set.#nodes.restore(number, partition);
+    const encoding = Encoding.fromState(state.encoding);
+    const shape = shapeOf(encoding, options);
+    const restored = state.partitions.map((kept) => Partition.restored(shape, encoding, kept));
+    await load(restored.map(({ graph }) => graph));
+    return GraphSet.#of(restored, encoding, options, host);
+  }
+
+  /** @param partitions with the images of their graphs */
+  static #of(
+    partitions: readonly Partition[],
+    encoding: Encoding,
+    options: GraphSetOptions,
+    host: GraphHost,
+  ): GraphSet {
+    const set = new GraphSet(encoding, options, host);
+    set.#nodes.partitions.push(...partitions);
+    for (const [number, partition] of partitions.entries()) set.#nodes.restore(number, partition);
     return set;
+  }
+
+  /**
+   * Makes a copy whose nodes lie in a better order (node-order.ts) as soon as no builder is at work, and calls with it. These graphs do not
+   * change meanwhile; names that were removed are in the copy. Calls with undefined if a sweep is running, or the system gives no memory.
+   */
+  copyInOrder(options: GraphSetOptions, host: GraphHost, then: (copy: GraphSet | undefined) => void): void {
+    this.hold(() => {
+      const partitions = this.#nodes.living();
+      const isSweeping = partitions.some((partition) => partition.isSweeping);
+      const copies = isSweeping ? undefined : this.#emptyCopies(partitions);
+      if (copies === undefined) {
+        this.release();
+        then(undefined);
+        return;
+      }
+      let copied = 0;
+      for (const [i, partition] of partitions.entries()) {
+        const state = partition.state();
+        const newSlots = newSlotsFor(partition.graph.slots);
+        const to = copies[i].graph.shared;
+        this.#host.run(partition.target, { kind: "copy", kinds: state.kinds, to, newSlots }, () => {
+          copies[i].restore(stateOfCopy(state, newSlots));
+          if (++copied < copies.length) return;
+          this.release();
+          then(GraphSet.#of(copies, this.encoding, options, host));
+        });
+      }
+    });
+  }
+
+  /** Partitions with room for copies of these; undefined if the system has no memory for them, without which all goes on as it was. */
+  #emptyCopies(partitions: readonly Partition[]): Partition[] | undefined {
+    try {
+      return partitions.map(({ graph, usedSlots }) => {
+        const copy = new Partition(graph.shape, this.encoding);
+        copy.graph.reserve(usedSlots);
+        return copy;
+      });
+    } catch (error) {
+      if (error instanceof RangeError) return undefined;
+      throw error;
+    }
   }
 
   /** What another thread needs to search the graphs as they are now (attached-graphs.ts). */
@@ -136,7 +192,8 @@ export class GraphSet {
   }
 
   get memoryBytes(): number {
-    return this.graphBytes + this.#nodes.places.memoryBytes + this.#queue.memoryBytes;
+    const { places, blocks } = this.#nodes;
+    return this.graphBytes + places.memoryBytes + blocks.memoryBytes + this.#queue.memoryBytes;
   }
 
   /** Queues a name to be linked. Names must ascend. */

@@ -10,6 +10,7 @@ import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quive
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
 import { attachOnce, nextMemoryId } from "../attached.ts";
+import type { AllowedNodes } from "./allowed-nodes.ts";
 import type { Encoding } from "./encoding.ts";
 import { arrays, bytesInUse, type GraphShape, layOutGraph, scratchAt } from "./graph-layout.ts";
 
@@ -281,6 +282,16 @@ export class Graph {
   /** Makes searches of this thread ignore a node; `none` ends this. */
   ban(node: number): void {
     this.words[(this.scratch + scratch.banned) / 4] = (node + 1) >>> 0;
+  }
+
+  /** Makes these nodes the allowed ones, and their seeds the beginnings, of searches of this thread among allowed nodes. */
+  allow({ bits, seeds }: AllowedNodes): void {
+    this.bytes.set(bits, this.placeOf("allowed"));
+    this.words.set(seeds, this.placeOf("seeds") / 4);
+    // Nodes that were made since are not allowed.
+    const end = Math.ceil(this.slots / 8);
+    if (end > bits.length)
+      this.bytes.fill(0, this.placeOf("allowed") + bits.length, this.placeOf("allowed") + end);
   }
 
   /** Marks a node as removed. */

@@ -42,6 +42,8 @@ export type HnswOptions = {
   efSearch?: number;
   /** Whether recall is measured in the background, and improved if it is too low; default true. */
   measures?: boolean;
+  /** A graph of fewer bytes stays as it was built, a larger one is ordered (node-order.ts); default 8 MiB, what a core's caches hold. */
+  orderedBytesMin?: number;
   /** Decides the hash that finds equal vectors; a random one keeps others from making vectors that collide. */
   fingerprintKey?: FingerprintKey;
   /** Reads the newest vector of a record, for building where not all are in the cache; undefined: the record is gone. */
@@ -84,6 +86,7 @@ export function completeOptions(options: HnswOptions): CompleteOptions {
     efSearch: 128,
     builders: new InPlaceBuilders(),
     measures: true,
+    orderedBytesMin: 8 * 1024 * 1024,
     fingerprintKey: [0x9e37_79b9, 0x7f4a_7c15],
     ...options,
     m,

@@ -6,15 +6,18 @@
 //
 // A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
 //
-// If only some ordinals are allowed, search-cost.ts selects the cheapest way: a wider beam with enough allowed entries, a scan of the
-// allowed records (allowed-scan.ts), or a scan of all. All ways produce the same kind of result, so they are one class.
+// If only some ordinals are allowed, search-cost.ts selects the cheapest way: a beam of allowed nodes alone (allowed-nodes.ts), a wider beam
+// with enough allowed entries, a scan of the allowed records (allowed-scan.ts), or a scan of all. All ways produce the same kind of result,
+// so they are one class.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { squaredNorm } from "../../vector/exact.ts";
+import type { Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
+import { knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
@@ -24,7 +27,15 @@ import { efMax } from "./graph-layout.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
-import { type DenseEstimate, estimateOf, longestBeam } from "./search-cost.ts";
+import {
+  amongBeam,
+  amongUs,
+  type DenseEstimate,
+  estimateOf,
+  longestBeam,
+  type UsualSearch,
+  wideUs,
+} from "./search-cost.ts";
 import type { GraphsSearched, SearchedVectors } from "./searched-vectors.ts";
 
 /** The serving graphs and their measurements. */
@@ -46,6 +57,9 @@ export type DenseDescriptor = {
   readonly farScore: number | undefined;
 };
 
+/** How a search among allowed ordinals was answered. */
+export type DenseWay = "follow links" | "scan matching vectors" | "scan all vectors";
+
 export class HnswReader {
   readonly #vectors: SearchedVectors;
   readonly #serving: Serving;
@@ -53,6 +67,8 @@ export class HnswReader {
   /** The state of a running search. */
   readonly #found = new Growable(Uint32Array);
   readonly #rescoring: Rescoring;
+  /** The way of the last search among allowed ordinals. */
+  chosen: DenseWay = "follow links";
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
   constructor(vectors: SearchedVectors, serving: Serving, efSearch: number) {
@@ -70,6 +86,10 @@ export class HnswReader {
       { ...serving, quality: { farScore }, current: attached.graphs },
       efSearch,
     );
+  }
+
+  get metric(): Metric {
+    return this.#vectors.metric;
   }
 
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
@@ -117,9 +137,12 @@ export class HnswReader {
     this.#assertQuery(query);
     const { allowed = null, vectorOf } = options;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
+    const blocks = this.#serving.current?.reader.blocks;
+    if (allowed !== null && blocks !== undefined) blocks.uses++;
     if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
+    this.chosen = "follow links";
     const found =
       allowed === null
         ? this.#searchGraphs(query, k, visible(), options)
@@ -163,8 +186,11 @@ export class HnswReader {
     // The searched version does not see records that are added later, so it finds no more than there are now.
     const most = Math.min(k, this.#vectors.count);
     if (most <= 0 || allowed?.count === 0) return nothingFor(queries);
-    if (allowed !== null && this.#isListCheaper(allowed))
+    this.chosen = "scan all vectors";
+    if (allowed !== null && this.#isListCheaper(allowed)) {
+      this.chosen = "scan matching vectors";
       return new AllowedScan(this.#vectors, queries, most, allowed, visible, vectorOf);
+    }
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const search = new ExactSearch(
       this.#vectors.places,
@@ -180,11 +206,21 @@ export class HnswReader {
     };
   }
 
-  /** The cost of a search for k records in each way, for this number of allowed ordinals. @param ef beam width; default: the index's own */
-  estimate(allowedCount: number, k: number, ef?: number): DenseEstimate {
+  /** The cost of a search for k records in each way, for these allowed ordinals. @param ef beam width; default: the index's own */
+  estimate(allowed: OrdinalBitmap, k: number, ef?: number): DenseEstimate {
+    return estimateOf(this.#vectors, allowed.count, this.#usual(allowed, k, ef));
+  }
+
+  #usual(allowed: OrdinalBitmap, k: number, ef?: number): UsualSearch {
     const graphs = this.#serving.current;
     const scored = graphs === undefined ? 0 : depthOf(graphs, k);
-    return estimateOf(this.#vectors, allowedCount, { beam: this.beamOf(k, ef), scored });
+    const usual = { beam: this.beamOf(k, ef), scored };
+    if (graphs === undefined || graphs.graphs.length !== 1) return usual;
+    if (knownNodes(allowed, graphs, this.#moment) !== undefined) return { ...usual, unknownShare: 0 };
+    // Records are looked up once: the search that does it works for later ones, too.
+    const { blocks } = graphs.reader;
+    const unknownShare = Math.max(0, 1 - blocks.knownCount / Math.max(1, graphs.count));
+    return { ...usual, unknownShare: unknownShare / Math.max(1, blocks.uses) };
   }
 
   /** Whether looking up the allowed records costs less than a sequential scan of everything. */
@@ -196,7 +232,7 @@ export class HnswReader {
   /** Whether an exact scan of the allowed records, or of all, costs less than following links. */
   #isScanned(allowed: OrdinalBitmap, k: number, { ef, way }: Pick<HnswSearch, "ef" | "way">): boolean {
     if (way !== undefined) return way === "scan";
-    const { graphUs, allowedUs, allUs } = this.estimate(allowed.count, k, ef);
+    const { graphUs, allowedUs, allUs } = this.estimate(allowed, k, ef);
     return Math.min(allowedUs, allUs) <= graphUs;
   }
 
@@ -264,6 +300,14 @@ export class HnswReader {
     const wanted = depthOf(graphs, k, rescore);
     const usual = Math.max(ef ?? this.efDefault, wanted);
     const enough = Math.max(wanted, usual >> 1);
+    const share = allowed.count / this.#vectors.count;
+    const searchAmong = (width: number) =>
+      this.#searchAmong(query, k, sees, allowed, { ef, rescore, vectorOf }, Math.ceil(width * usual));
+    let isAmongTried = this.#isAmongCheaper(allowed, k, ef);
+    // A beam that is asked for is taken as it is: no search after it widens it.
+    const width = ef === undefined ? amongBeam(share) : Math.max(1, amongBeam(share));
+    const among = isAmongTried ? searchAmong(width) : null;
+    if (among !== null) return among;
     const longest = way === "graph" ? efMax : Math.min(efMax, longestBeam(this.#vectors, allowed.count));
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
@@ -271,7 +315,7 @@ export class HnswReader {
     // The results of one graph are ordered by code, best first.
     const isSorted = graphs.graphs.length === 1;
     let floorBefore: number | undefined;
-    for (let beam = firstBeam(usual, allowed.count / this.#vectors.count); beam <= longest; ) {
+    for (let beam = firstBeam(usual, share); beam <= longest; ) {
       names.length = 0;
       const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
       if (names.length >= enough || (isExhausted && names.length >= k)) {
@@ -280,7 +324,62 @@ export class HnswReader {
         if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
         floorBefore = floor;
       } else if (isExhausted) return null;
+      // Near the query are fewer allowed vectors than elsewhere, or they are all far from it.
+      if (!isAmongTried && isSorted) {
+        isAmongTried = true;
+        const found = searchAmong(Math.max(1, amongBeam(share)));
+        if (found !== null) return found;
+      }
       beam = widenedBeam(beam, names.length, enough);
+    }
+    return null;
+  }
+
+  /** Another one when a record may have got a node. */
+  get #moment(): string {
+    return `${this.#serving.current?.count} ${this.#vectors.last} ${this.#vectors.tailCount}`;
+  }
+
+  /** Whether a beam of allowed nodes alone is expected to cost less than a wider one of all. */
+  #isAmongCheaper(allowed: OrdinalBitmap, k: number, ef: number | undefined): boolean {
+    const usual = this.#usual(allowed, k, ef);
+    const among = amongUs(this.#vectors, allowed.count, usual);
+    return among <= wideUs(this.#vectors, allowed.count, usual) && among < Number.POSITIVE_INFINITY;
+  }
+
+  /** The k best names by a beam of allowed nodes alone, of this length or a greater one; null where that has not found enough. */
+  #searchAmong(
+    query: Float32Array,
+    k: number,
+    sees: Visible,
+    allowed: OrdinalBitmap,
+    { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
+    beamMin: number,
+  ): Candidates | null {
+    const graphs = this.#serving.current as GraphsSearched;
+    const moment = this.#moment;
+    let nodes = knownNodes(allowed, graphs, moment) ?? null;
+    if (nodes === null) {
+      nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
+      if (nodes === null) return null;
+      rememberNodes(allowed, graphs, moment, nodes);
+    }
+    const wanted = depthOf(graphs, k, rescore);
+    const seesName = this.#vectors.seesName(sees);
+    const read = this.#vectors.readerOf(() => sees, vectorOf);
+    const names = this.#found;
+    let floorBefore: number | undefined;
+    const first = Math.max(wanted, beamMin);
+    for (let beam = first; beam <= efMax; beam *= 2) {
+      names.length = 0;
+      const isFull = graphs.reader.searchAmong(query, beam, wanted, seesName, nodes, names);
+      const isAll = names.length >= nodes.count;
+      if (!isAll && !(isFull && names.length >= wanted)) return null;
+      const best = this.#rescoring.best(query, names, Math.min(wanted, names.length), k, read);
+      // The allowed vectors may all be far from the query, where links lead to the nearest of them only by chance.
+      const floor = Math.min(...best.scores);
+      if (isAll || ef !== undefined || floor === floorBefore || !this.#isFar(query, best)) return best;
+      floorBefore = floor;
     }
     return null;
   }

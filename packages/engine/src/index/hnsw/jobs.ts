@@ -8,6 +8,7 @@ import { type CalibrationRequest, calibrate } from "./calibrate.ts";
 import type { Encoding, EncodingState } from "./encoding.ts";
 import type { Graph, SharedGraph } from "./graph.ts";
 import { Linker } from "./linker.ts";
+import type { NewSlots } from "./node-order.ts";
 import { exactNeighbours, type TruthRequest } from "./truth.ts";
 
 /** The graph of a job. `id` is unique in the process; builders use it to recognise a graph that they already know. */
@@ -28,7 +29,9 @@ export type GraphJob =
   /** Adds links so that a beam of `ef` finds vectors that few links lead to. One such job at a time. */
   | { kind: "reconnect"; living: Uint32Array; ef: number }
   /** Rebuilds the backbone without the nodes to unlink, and chooses a new entry point if the old one is among them. */
-  | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array };
+  | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array }
+  /** Copies a graph, which does not change meanwhile, in another order (node-order.ts). */
+  | { kind: "copy"; kinds: Uint8Array; to: SharedGraph; newSlots: NewSlots };
 
 export interface GraphBuilders {
   /** Number of concurrent jobs, at least 1. */
@@ -57,6 +60,9 @@ export function perform(linker: Linker, job: GraphJob): void {
       return;
     case "redraw":
       linker.redraw(job.living, job.unlinked);
+      return;
+    case "copy":
+      linker.copy(job.kinds, job.to, job.newSlots);
   }
 }
 

@@ -5,7 +5,8 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { stepsOf } from "./exact-search.ts";
 import type { HnswReader } from "./hnsw-search.ts";
 
@@ -13,6 +14,8 @@ export interface DenseLeg extends Leg {
   readonly kind: "dense";
   readonly vector: Float32Array;
 }
+
+const noneAllowed = OrdinalBitmap.of(new Uint32Array(0));
 
 /** Maximum number of queries in one pass over all vectors, and of their results together, which are sorted in one step. */
 const exactQueriesMax = 64;
@@ -44,6 +47,13 @@ export class DenseLegs implements LegSearches {
     const options = { ef, allowed, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
     const visible = () => this.#version.visible();
     return (yield* stepsOf(this.#reader.begin(this.#legs[leg].vector, k, visible, options)))[0];
+  }
+
+  chosen(_leg: number, k: number): ChosenWay {
+    const { allowed, ef } = this.#options;
+    const { graphUs, allowedUs, allUs } = this.#reader.estimate(allowed ?? noneAllowed, k, ef);
+    const ways = { "follow links": graphUs, "scan matching vectors": allowedUs, "scan all vectors": allUs };
+    return { way: this.#reader.chosen, estimates: ways };
   }
 
   *#exactly(leg: number, k: number): Steps<Candidates> {

@@ -6,7 +6,8 @@
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
-import type { Graph } from "./graph.ts";
+import { Graph, type SharedGraph } from "./graph.ts";
+import { copyInOrder, type NewSlots } from "./node-order.ts";
 
 /** Candidates for the links of a node that loses some. */
 const candidatesMax = 512;
@@ -52,6 +53,14 @@ export class Linker {
         if (leading[words[at]] < 2) leading[words[at]]++;
     }
     for (const node of living) if (leading[node] < 2) kernels.hnswReconnect(graph.scratch, node, ef);
+  }
+
+  /** See copyInOrder. */
+  copy(kinds: Uint8Array, to: SharedGraph, newSlots: NewSlots): void {
+    this.#graph.refresh();
+    const copy = Graph.attach(to, 0);
+    copy.refresh();
+    copyInOrder(this.#graph, kinds, copy, newSlots);
   }
 
   /**

@@ -8,6 +8,7 @@ import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
 import type { Graph } from "./graph.ts";
+import { NodeBlocks } from "./node-blocks.ts";
 import type { Partition } from "./partition.ts";
 
 const partitionsMax = 255;
@@ -26,6 +27,8 @@ export class NodeMap {
   readonly places: OrdinalMap;
   /** By number; undefined where one was given up. */
   readonly partitions: (Partition | undefined)[] = [];
+  /** Where adjacent names have adjacent nodes. */
+  readonly blocks = new NodeBlocks();
   #isHeld = false;
   /** Nodes whose names were removed while a checkpoint of the graphs is written, which must not change meanwhile. */
   #killedLater: { partition: Partition; node: number }[] = [];
@@ -81,6 +84,7 @@ export class NodeMap {
   /** Takes a linked name out. */
   remove(name: number, place: number): void {
     this.places.delete(name);
+    this.blocks.forget(name);
     this.kill(this.partitionOf(place), nodeOf(place));
   }
 

@@ -15,9 +15,8 @@ import type { Encoding } from "./encoding.ts";
 import { Graph } from "./graph.ts";
 import type { GraphShape } from "./graph-layout.ts";
 import type { Target } from "./jobs.ts";
-
-/** The states of a node slot. */
-export const kinds = { free: 0, node: 1, upper: 2, dead: 3, unlinked: 4 } as const;
+import type { NewSlots } from "./node-order.ts";
+import { kinds } from "./slot-kinds.ts";
 
 /** What a checkpoint stores of a partition besides the graph's slots. */
 export type PartitionState = {
@@ -149,18 +148,28 @@ export class Partition {
   /** Restores a partition from a checkpoint; the caller writes the bytes of its graph's image. */
   static restored(shape: GraphShape, encoding: Encoding, state: PartitionState): Partition {
     const partition = new Partition(shape, encoding);
+    partition.restore(state);
+    return partition;
+  }
+
+  /** Takes a state over, whose image is in the graph's memory or is written there next. The partition must be new. */
+  restore(state: PartitionState): void {
     const free: number[] = [];
     for (let slot = state.kinds.length - 1; slot >= 0; slot--) {
       if (state.kinds[slot] === kinds.free) free.push(slot);
     }
-    partition.graph.restore(state.slots, state.entry, state.root, free);
+    this.graph.restore(state.slots, state.entry, state.root, free);
     for (const [slot, kind] of state.kinds.entries()) {
       // Nodes that were being unlinked are dead again: the sweep starts over.
-      partition.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
-      if (kind === kinds.dead || kind === kinds.unlinked) partition.#dead.push(slot);
+      this.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
+      if (kind === kinds.dead || kind === kinds.unlinked) this.#dead.push(slot);
     }
-    partition.count = state.count;
-    return partition;
+    this.count = state.count;
+  }
+
+  /** Slots that are not free. */
+  get usedSlots(): number {
+    return this.graph.slots - this.graph.freeSlots.length;
   }
 
   get memoryBytes(): number {
@@ -177,4 +186,16 @@ export class Partition {
       invariant(this.isNode(node) && graph.ordinalOf(node) === none, `the dead node ${node} is not marked`);
     this.living();
   }
+}
+
+/** What there is to know about the slots of the copy. */
+export function stateOfCopy(state: PartitionState, newSlots: NewSlots): PartitionState {
+  const { entry, root, count, kinds: kindOf } = state;
+  let slots = 0;
+  for (let slot = 0; slot < newSlots.length; slot++) if (newSlots[slot] !== none) slots++;
+  const ofCopy = new Uint8Array(slots);
+  for (let slot = 0; slot < newSlots.length; slot++)
+    if (newSlots[slot] !== none) ofCopy[newSlots[slot]] = kindOf[slot];
+  const moved = (slot: number): number => (slot === none ? none : newSlots[slot]);
+  return { slots, entry: moved(entry), root: moved(root), count, kinds: ofCopy };
 }

@@ -13,22 +13,57 @@ const placeNs = (dimension: number): number => 400 + 2 * dimension;
 const inOrderNs = (dimension: number): number => 6 + 0.22 * dimension;
 const lookedUpNs = (dimension: number): number => 120 + 0.65 * dimension;
 const readNs = (dimension: number): number => 800 + 1.7 * dimension;
+/** Nanoseconds for looking up the node of an allowed record, and for 32 records whose nodes are known. */
+const nodeNs = 30;
+const blockNs = 60;
+/** From this share on, a wider beam through all nodes costs less than one of allowed nodes alone. */
+const amongShareMax = 0.7;
+/**
+ * The beam of allowed nodes alone, in proportion to that of a search of all. It finds as much with fewer entries, because the lists that it
+ * follows are denser; but where few nodes are allowed, these lists have few of them.
+ */
+export const amongBeam = (share: number): number => 0.75 * Math.max(1, Math.sqrt(0.1 / share));
+/** What an entry of a beam of allowed nodes costs more than one of a beam of all: the lists of other nodes that are read. */
+const amongFactor = (share: number): number => 1 + Math.min(2, 0.12 / share);
 
-/** @param graph of a search where everything is allowed: the places of its beam, and the vectors that it scores exactly */
+/** A search where everything is allowed: the places of its beam, and the vectors that it scores exactly. */
+export type UsualSearch = {
+  readonly beam: number;
+  readonly scored: number;
+  /** The share of the cost of looking up the nodes of all allowed records that it bears; absent: it cannot go by allowed nodes. */
+  readonly unknownShare?: number;
+};
+
+/** The cost of a beam through all nodes that is as wide as the share of allowed ones requires, in microseconds. */
+export const wideUs = (vectors: SearchedVectors, allowedCount: number, { beam }: UsualSearch): number =>
+  (placeNs(vectors.dimension) * beam) / (1_000 * Math.min(1, allowedCount / Math.max(1, vectors.count)));
+
+/** The cost of a beam of allowed nodes alone, in microseconds; infinite where that is no way. */
+export function amongUs(
+  vectors: SearchedVectors,
+  allowedCount: number,
+  { beam, unknownShare }: UsualSearch,
+): number {
+  const share = allowedCount / Math.max(1, vectors.count);
+  if (unknownShare === undefined || share >= amongShareMax || share === 0) return Number.POSITIVE_INFINITY;
+  const nodesNs = unknownShare * nodeNs * allowedCount + (blockNs * vectors.count) / 32;
+  return (placeNs(vectors.dimension) * beam * amongFactor(share) + nodesNs) / 1_000;
+}
+
 export function estimateOf(
   vectors: SearchedVectors,
   allowedCount: number,
-  { beam, scored }: { readonly beam: number; readonly scored: number } = { beam: 0, scored: 0 },
+  usual: UsualSearch = { beam: 0, scored: 0 },
 ): DenseEstimate {
+  const { scored } = usual;
   const { dimension, tailCount, cache, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
-  const share = Math.min(1, allowedCount / Math.max(1, count));
   // Vectors that are not in the cache must be read, in random order.
   const readShare = linked === 0 ? 0 : Math.max(0, linked - cache.count) / Math.max(1, count);
   const readEachNs = readShare * readNs(dimension);
-  const places = share === 0 ? Number.POSITIVE_INFINITY : beam / share;
+  const beamUs = Math.min(wideUs(vectors, allowedCount, usual), amongUs(vectors, allowedCount, usual));
   return {
-    graphUs: (placeNs(dimension) * places + readEachNs * scored + inOrderNs(dimension) * tailCount) / 1_000,
+    graphUs: beamUs + (readEachNs * scored + inOrderNs(dimension) * tailCount) / 1_000,
     allowedUs: ((lookedUpNs(dimension) + readEachNs) * allowedCount) / 1_000,
     allUs: (inOrderNs(dimension) * count + readEachNs * allowedCount) / 1_000,
   };

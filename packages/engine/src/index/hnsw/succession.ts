@@ -1,10 +1,11 @@
 // When are the serving graphs replaced, and by which ones?
 //
 //   the codes lose more than `codeLossMax`    `auto`: the next better type; otherwise, if a range clamps values: codes without it
-//   more of the memory is free than used      the same codes, and the memory of the current graphs is freed
+//   more of the memory is free than used      a copy, and the memory of the current graphs is freed
+//   a quarter of the vectors is new           a copy, in which nodes that are met together lie together (node-order.ts)
 //
 // Builders make a *successor* beside the graphs that serve searches, as soon as there is memory for it. It replaces them once it has
-// all of their vectors.
+// all of their vectors; a copy has them at once.
 
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -63,6 +64,8 @@ export class Succession {
   #isPostponementReported = false;
   /** Bytes that the successor will take, from when it is decided on. */
   #successorBytes = 0;
+  /** Vectors that had been linked or removed when the nodes were last ordered. */
+  orderedWork = 0;
 
   constructor(options: BuildingOptions, vectors: Vectors, predecessor: Predecessor) {
     this.#options = options;
@@ -125,13 +128,31 @@ export class Succession {
     return { dataType, range: undefined, notice: reason, reason };
   }
 
-  /** Rebuilds the graphs if most of their memory is free, to release it. */
-  compact(): void {
-    const { current } = this.#predecessor;
-    if (!this.#options.measures || this.#postponed || !current?.isMostlyFree || current.count === 0) return;
-    const { dataType, range, reason } = current.encoding.toState();
-    const notice = "most of the graphs' memory is free after removals; they are rebuilt to release it";
-    this.#succeed({ dataType, range: range ?? undefined, notice, reason: reason ?? notice });
+  /**
+   * Decides on a copy of the graphs, where it is worth its time and there is memory for it.
+   * @returns whether it did: then the caller makes the copy, and calls `copied`
+   */
+  beginCopy(work: number): boolean {
+    const { current, scratchCount } = this.#predecessor;
+    const { measures, mayTake, onNotice, orderedBytesMin } = this.#options;
+    if (!measures || this.#postponed || this.#successor || !current || current.count === 0) return false;
+    const isUnordered =
+      current.graphBytes >= orderedBytesMin && 4 * (work - this.orderedWork) >= current.count;
+    const { isMostlyFree } = current;
+    if (!isUnordered && !isMostlyFree) return false;
+    const { dataType } = current.encoding.toState();
+    const bytes = graphSetBytes({ ...this.#options, dataType, scratchCount }, current.count);
+    if (mayTake?.(bytes) === false) return false;
+    this.#successorBytes = bytes;
+    this.orderedWork = work;
+    if (isMostlyFree)
+      onNotice?.("most of the graphs' memory is free after removals; they are copied to release it");
+    return true;
+  }
+
+  /** The copy has replaced the graphs, or was not possible. */
+  copied(): void {
+    this.#successorBytes = 0;
   }
 
   /** Requests graphs with other codes, which are built as soon as there is memory; logs once if there is none. */

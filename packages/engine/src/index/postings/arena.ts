@@ -7,7 +7,7 @@
 // views again after an allocation. Threads with a reader slot let it grow too, for scratch memory of their own (segment-memory.ts).
 
 import { pageBytes, pagesMax } from "@quiver/kernels/loader";
-import { segmentRecordsMax } from "@quiver/kernels/postings";
+import { candidatesBytes, recordSumsBytes, segmentRecordsMax } from "@quiver/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { nextMemoryId } from "../attached.ts";
 import {
@@ -145,12 +145,15 @@ export class Arena extends SegmentMemory {
     return true;
   }
 
-  /** Allocates room for gathering from a segment of the given number of records. @returns whether there is room */
+  /** Allocates room for the sums of a segment of the given number of records. @returns whether there is room */
   reserveRecords(records: number): boolean {
     if (records <= this.#recordsMax) return true;
     const length = Math.min(segmentRecordsMax, 2 * records);
-    if (!this.#replace("recordSums", 4 * length) || !this.#replace("touched", 2 * (length + 1))) return false;
-    this.floats.fill(0, this.field("recordSums") >>> 2, (this.field("recordSums") >>> 2) + length);
+    const sumsBytes = recordSumsBytes(length);
+    if (!this.#replace("recordSums", sumsBytes) || !this.#replace("touched", candidatesBytes(length)))
+      return false;
+    const sumsAt = this.field("recordSums");
+    this.bytes.fill(0, sumsAt, sumsAt + sumsBytes);
     this.#recordsMax = length;
     return true;
   }

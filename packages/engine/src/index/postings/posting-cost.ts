@@ -1,6 +1,7 @@
 // What does a search among allowed records cost, by scanning all postings and by looking these records up?
 
 import { windowRecords } from "@quiver/kernels/postings";
+import type { ChosenWay } from "../kind.ts";
 import type { WeightedTerm } from "./query.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
@@ -18,7 +19,7 @@ const listTermNs = 35;
 const enterNs = 170;
 
 /** Look-ups of a search that is done at once: some 20 ms. */
-export const listedMax = 500_000;
+const listedMax = 500_000;
 
 /** The cost of a search in microseconds: by scanning all postings, and by looking up the allowed records. */
 export type PostingEstimate = { readonly maskUs: number; readonly listUs: number };
@@ -45,4 +46,20 @@ export function postingCost(
   const maskNs = bitsNs + maskWindowNs * windows * count + maskPostingNs * postings;
   const listNs = (listRecordNs + listTermNs * count) * allowedCount;
   return { maskUs: (enteredNs + maskNs) / 1_000, listUs: (enteredNs + listNs) / 1_000 };
+}
+
+/** Whether allowed records are looked up. */
+export function isListChosen(
+  { maskUs, listUs }: PostingEstimate,
+  termCount: number,
+  allowedCount: number,
+): boolean {
+  return allowedCount * termCount <= listedMax && listUs < maskUs;
+}
+
+/** The same, for an explanation. */
+export function chosenWay(estimate: PostingEstimate, termCount: number, allowedCount: number): ChosenWay {
+  const { maskUs, listUs } = estimate;
+  const way = isListChosen(estimate, termCount, allowedCount) ? "look up matching records" : "mask postings";
+  return { way, estimates: { "mask postings": maskUs, "look up matching records": listUs } };
 }

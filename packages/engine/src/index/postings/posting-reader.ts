@@ -4,10 +4,15 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Visible } from "../contract.ts";
+import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { greatestIn } from "./list-bounds.ts";
 import type { PostingParts } from "./posting-parts.ts";
 import type { Hidden, Located, WeightedTerm } from "./query.ts";
+
+/** Records whose lengths are added up at a step. */
+const recordsPerStep = 100_000;
 
 export class PostingReader {
   readonly #parts: PostingParts;
@@ -23,13 +28,19 @@ export class PostingReader {
 
   /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
-    // A plain array, because a typed one is allocated outside the heap if there are many segments.
+    // Plain arrays, because typed ones are allocated outside the heap if they are long; and loops, because this runs for every term.
+    const { segments: allSegments, buffers: allBuffers } = this.#parts;
     const segments: number[] = [];
-    const buffers = this.#parts.buffers.map((buffer) => buffer.listOf(term));
-    let isAnywhere = buffers.some((list) => list >= 0);
-    for (let i = 0; i < this.#parts.segments.length; i++) {
-      const list = this.#parts.segments[i].listOf(term);
+    const buffers: number[] = [];
+    let isAnywhere = false;
+    for (let i = 0; i < allSegments.length; i++) {
+      const list = allSegments[i].listOf(term);
       segments.push(list);
+      if (list >= 0) isAnywhere = true;
+    }
+    for (let i = 0; i < allBuffers.length; i++) {
+      const list = allBuffers[i].listOf(term);
+      buffers.push(list);
       if (list >= 0) isAnywhere = true;
     }
     return { segments, buffers, isAnywhere };
@@ -82,8 +93,28 @@ export class PostingReader {
     for (let i = 0; i < length; i++) if (values[i] < youngest && !visible(values[i])) yield values[i];
   }
 
-  /** Records that have a term, of those that are not hidden. */
-  documentFrequency({ segments, buffers }: Located, hidden: Hidden | null): number {
+  /** Records that have a term, of those that are not hidden. @param rows only these count; null: all */
+  documentFrequency(located: Located, hidden: Hidden | null, rows: Allowed = null): number {
+    return rows === null ? this.#frequency(located, hidden) : this.#frequencyAmong(located, hidden, rows);
+  }
+
+  #frequencyAmong({ segments, buffers }: Located, hidden: Hidden | null, rows: OrdinalBitmap): number {
+    let df = 0;
+    for (const [i, list] of segments.entries()) {
+      if (list < 0) continue;
+      const segment = this.#parts.segments[i];
+      const out = new Set(hidden?.segments[i]);
+      for (let posting = 0; posting < segment.countOf(list); posting++) {
+        const record = segment.recordAt(list, posting);
+        if (rows.has(segment.ordinals[record]) && !segment.isRemoved(record) && !out.has(record)) df++;
+      }
+    }
+    for (let i = 0; i < buffers.length; i++)
+      if (buffers[i] >= 0) df += this.#countInBuffer(i, buffers[i], hidden, rows);
+    return df;
+  }
+
+  #frequency({ segments, buffers }: Located, hidden: Hidden | null): number {
     let df = 0;
     for (let i = 0; i < segments.length; i++) {
       const list = segments[i];
@@ -121,13 +152,16 @@ export class PostingReader {
   }
 
   /** @param number of the mutable buffer @param list of it */
-  #countInBuffer(number: number, list: number, hidden: Hidden | null): number {
+  #countInBuffer(number: number, list: number, hidden: Hidden | null, rows: Allowed = null): number {
     const buffer = this.#parts.buffers[number];
     const { count, slots } = buffer.read(list);
     const slotsHidden = hidden?.buffers[number] ?? [];
     const out = slotsHidden.length > 0 ? new Set(slotsHidden) : undefined;
     let df = 0;
-    for (let i = 0; i < count; i++) if (!buffer.isRemoved(slots[i]) && !out?.has(slots[i])) df++;
+    for (let i = 0; i < count; i++) {
+      if (buffer.isRemoved(slots[i]) || out?.has(slots[i])) continue;
+      if (rows === null || rows.has(buffer.ordinals.values[slots[i]])) df++;
+    }
     return df;
   }
 
@@ -176,6 +210,42 @@ export class PostingReader {
         if (place !== undefined && !buffer.isRemoved(slots[at])) onMatch(place, values[at]);
       }
     }
+  }
+
+  /**
+   * How many of some records have a text with a term, and how long these are together; of those that a version sees. In steps.
+   * @param visible returns the visibility test of the version; called again after each step
+   * @returns null where lists were moved meanwhile
+   */
+  *lengthsAmong(
+    rows: OrdinalBitmap,
+    visible: () => Visible,
+  ): Steps<{ documents: number; totalLength: number } | null> {
+    const { layout } = this;
+    let documents = 0;
+    let totalLength = 0;
+    const add = (ordinals: ArrayLike<number>, lengths: ArrayLike<number>, at: number): void => {
+      if (!rows.has(ordinals[at]) || lengths[at] === 0) return;
+      documents++;
+      totalLength += lengths[at];
+    };
+    for (const [i, segment] of this.#parts.segments.entries()) {
+      const out = new Set(this.hide(visible())?.segments[i]);
+      for (let record = 0; record < segment.recordCount; record++) {
+        if (record % recordsPerStep === recordsPerStep - 1) {
+          yield;
+          if (this.layout !== layout) return null;
+        }
+        if (!segment.isRemoved(record) && !out.has(record)) add(segment.ordinals, segment.lengths, record);
+      }
+    }
+    for (const [i, buffer] of this.#parts.buffers.entries()) {
+      const out = new Set(this.hide(visible())?.buffers[i]);
+      for (let slot = 0; slot < buffer.slotsEnd; slot++)
+        if (!buffer.isRemoved(slot) && !out.has(slot))
+          add(buffer.ordinals.values, buffer.lengths.values, slot);
+    }
+    return { documents, totalLength };
   }
 
   /** The length of a text that is held. */

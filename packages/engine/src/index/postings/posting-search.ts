@@ -12,7 +12,7 @@ import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
 import { Best } from "./best.ts";
 import type { BufferReader } from "./mutable-buffer.ts";
-import { listedMax, type PostingEstimate, postingCost } from "./posting-cost.ts";
+import { isListChosen, type PostingEstimate, postingCost } from "./posting-cost.ts";
 import type { PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
 import type { Formula, Hidden, WeightedTerm } from "./query.ts";
@@ -129,9 +129,7 @@ export class PostingSearcher {
 
   /** Whether looking the allowed records up is the cheaper way. */
   isListed(terms: readonly WeightedTerm[], allowedCount: number): boolean {
-    if (allowedCount * terms.length > listedMax) return false;
-    const { maskUs, listUs } = this.estimate(terms, allowedCount);
-    return listUs < maskUs;
+    return isListChosen(this.estimate(terms, allowedCount), terms.length, allowedCount);
   }
 
   #hasNegative(terms: readonly WeightedTerm[]): boolean {

@@ -42,9 +42,9 @@ export function columnsOf(
   kind: number,
   count: number,
 ): { exact: number; quantizedImpacts: number; windows: number; end: number } {
-  const exact = (2 * count + 3) & ~3;
-  const quantizedImpacts = exact + exactBytesOf(kind) * count;
-  const windows = (quantizedImpacts + count + 3) & ~3;
+  const quantizedImpacts = 2 * count;
+  const exact = (quantizedImpacts + count + 3) & ~3;
+  const windows = (exact + exactBytesOf(kind) * count + 3) & ~3;
   if (count < longList) return { exact, quantizedImpacts, windows, end: windows };
   const highImpactsBytes = kind === kinds.sparse ? (highImpactBytes * highImpactCountOf(count) + 3) & ~3 : 0;
   return { exact, quantizedImpacts, windows, end: windows + windowsBytes + highImpactsBytes };

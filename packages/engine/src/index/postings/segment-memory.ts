@@ -6,17 +6,19 @@
 // A thread with a reader slot cannot ask the owner for it. It lets the memory grow, which is atomic, and the new pages are its own: the
 // owner finds out when it next grows the memory, and leaves them alone. A table at the arena's beginning says which pages a slot has, so
 // that the next thread with the slot takes them over. There are two ranges: the first one is taken when a thread first searches the
-// arena, the second one for searches with many terms or results, and for those that gather candidates. It is as large as nearly any
+// arena, the second one for searches with many terms or results, and for those of sparse vectors. It is as large as nearly any
 // search needs; one that needs more gets another range of twice the size, and the one before is lost until the arena goes.
 //
 // Views of a shared memory stay valid when it grows, but do not cover the new part.
 
 import { pageBytes } from "@quiver/kernels/loader";
 import {
+  candidatesBytes,
   foundBytes,
   instantiatePostings,
   type PostingsKernels,
   queryTermBytes,
+  recordSumsBytes,
   scratch,
   scratchBytes,
   segmentRecordsMax,
@@ -85,7 +87,7 @@ export abstract class SegmentMemory {
   /** Makes room for a search of so many terms and the k best. @returns whether there is any */
   abstract reserve(terms: number, k: number): boolean;
 
-  /** Makes room for gathering from a segment of so many records. @returns whether there is any */
+  /** Makes room for the sums of a segment of so many records. @returns whether there is any */
   abstract reserveRecords(records: number): boolean;
 
   /** The value of a field of the scratch memory. */
@@ -138,7 +140,7 @@ const largeTerms = 2_048;
 const largeK = 2 * limits.topKMax;
 
 const largeBytes = (terms: number, k: number): number =>
-  termsBytes(terms) + align(8 * k) + align(4 * segmentRecordsMax) + align(2 * (segmentRecordsMax + 1));
+  termsBytes(terms) + align(8 * k) + recordSumsBytes(segmentRecordsMax) + candidatesBytes(segmentRecordsMax);
 
 /** An arena of another thread, which a thread with a reader slot searches. */
 export class ArenaReader extends SegmentMemory {
@@ -195,7 +197,7 @@ export class ArenaReader extends SegmentMemory {
     this.setField("heap", at);
     at += align(8 * kMax);
     this.setField("recordSums", at);
-    at += align(4 * segmentRecordsMax);
+    at += recordSumsBytes(segmentRecordsMax);
     this.setField("touched", at);
     [this.#terms, this.#k, this.#hasRecords] = [termsMax, kMax, true];
     return true;

@@ -9,6 +9,7 @@
 import {
   scratch as fields,
   foundBytes,
+  kinds,
   queryTerm,
   queryTermBytes,
   windowRecords,
@@ -185,6 +186,8 @@ function enter(
 ): boolean {
   const { arena } = segment;
   invariant(arena.reserve(terms.length, k), "there is no memory for a search");
+  // Texts are searched by windows, and so is a segment if there is no memory for its sums.
+  const hasSums = segment.kind === kinds.sparse && arena.reserveRecords(segment.recordCount);
   const count = writeQuery(segment, number, terms);
   if (count === 0) return false;
   const { words, doubles } = arena;
@@ -202,6 +205,7 @@ function enter(
   words[at + fields.foundCount / 4] = 0;
   words[at + fields.recordCount / 4] = segment.recordCount;
   words[at + fields.isEntered / 4] = 0;
+  words[at + fields.hasSums / 4] = hasSums ? 1 : 0;
   doubles[doublesAt + fields.floor / 8] = floor;
   doubles[doublesAt + fields.least / 8] = least ?? Number.NEGATIVE_INFINITY;
   doubles[doublesAt + fields.fixed / 8] = formula.fixed;

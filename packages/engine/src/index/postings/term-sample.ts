@@ -44,6 +44,13 @@ export class TermSample {
     return size + unseen * (1 - (1 - share) ** (records - this.records));
   }
 
+  /** Number of terms that at least this share of the records have. */
+  sharedBy(share: number): number {
+    let count = 0;
+    for (const having of this.#having.values()) if (having >= share * this.records) count++;
+    return count;
+  }
+
   /** Number of terms that at least 512 of the given number of records have. */
   longListsOf(records: number): number {
     let count = 0;

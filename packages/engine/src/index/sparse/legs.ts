@@ -2,7 +2,8 @@
 
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import { chosenWay } from "../postings/posting-cost.ts";
 import type { SparseReader } from "./sparse-reader.ts";
 
 export interface SparseLeg extends Leg {
@@ -34,13 +35,14 @@ export class SparseLegs implements LegSearches {
 
   search(leg: number, k: number): Steps<Candidates> {
     const of = this.#legs[leg];
-    return this.#reader.searchInSteps(
-      of,
-      k,
-      of.threshold,
-      () => this.#version.visible(),
-      this.#options.allowed,
-    );
+    // The threshold is a share of the greatest posting, and that can be of a record that the caller does not see.
+    const threshold = this.#options.rows ? 0 : of.threshold;
+    return this.#reader.searchInSteps(of, k, threshold, () => this.#version.visible(), this.#options.allowed);
+  }
+
+  chosen(leg: number): ChosenWay {
+    const count = this.#options.allowed?.count ?? 0;
+    return chosenWay(this.#reader.estimate(this.#legs[leg], count), this.#legs[leg].indices.length, count);
   }
 
   *explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]> {

@@ -11,6 +11,8 @@ import type { Formula } from "../postings/query.ts";
 export type TextStatistics = {
   readonly documents: number;
   readonly totalLength: number;
+  /** How many of these records have a term; absent: as many as the version sees. */
+  readonly frequencies?: ReadonlyMap<string, number>;
 };
 
 export class Bm25 {

@@ -19,6 +19,7 @@ import { fold } from "../../text/fold.ts";
 import { isRun } from "../../text/grams.ts";
 import { type Clause, isExpanding } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import type { TermReader, WeightedTerm } from "./term-reader.ts";
 
 /** Of a step: words that are compared, terms whose records are counted, and postings that are read. */
@@ -39,7 +40,12 @@ export type Meaning = {
 export type PlacedTerm = { readonly term: string; readonly place: number };
 
 /** The meaning of a clause, in steps; null where the analyzer drops all words: the clause then has no effect. */
-export function* meaningOf(index: TermReader, clause: Clause, visible: () => Visible): Steps<Meaning | null> {
+export function* meaningOf(
+  index: TermReader,
+  clause: Clause,
+  visible: () => Visible,
+  rows: Allowed = null,
+): Steps<Meaning | null> {
   const { occur, kind, words } = clause;
   const needs: WeightedTerm[][] = [];
   const phrase: PlacedTerm[] = [];
@@ -54,7 +60,7 @@ export function* meaningOf(index: TermReader, clause: Clause, visible: () => Vis
   if (expanding !== null) {
     const expansions = isRun(expanding)
       ? piecesOf(index, expanding)
-      : yield* expansionsOf(index, clause, expanding, visible);
+      : yield* expansionsOf(index, clause, expanding, visible, rows);
     if (expansions !== null) needs.push(expansions);
   }
   if (needs.length === 0) return null;
@@ -73,6 +79,7 @@ function* expansionsOf(
   { occur, kind, distance }: Clause,
   word: string,
   visible: () => Visible,
+  rows: Allowed,
 ): Steps<WeightedTerm[] | null> {
   const { analyzer } = index;
   const form = analyzer.form(word);
@@ -82,11 +89,11 @@ function* expansionsOf(
   const { term: stem } = analyzer.of(word);
   const found =
     kind === "prefix"
-      ? yield* prefixed(index, written, stem, visible)
-      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible);
+      ? yield* prefixed(index, written, stem, visible, rows)
+      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible, rows);
   // The terms of an excluded clause are not scored, so all of them can count.
   if (occur === "mustNot") return found;
-  return (yield* mostFrequent(index, found, visible)).sort(byWeight);
+  return (yield* mostFrequent(index, found, visible, rows)).sort(byWeight);
 }
 
 function* prefixed(
@@ -94,10 +101,11 @@ function* prefixed(
   prefixes: ReadonlySet<string>,
   stem: string,
   visible: () => Visible,
+  rows: Allowed,
 ): Steps<WeightedTerm[]> {
   const terms = new Set(stem === "" ? [] : [stem]);
   for (const prefix of prefixes)
-    for (const { term } of yield* index.expand({ prefix }, visible)) terms.add(term);
+    for (const { term } of yield* index.expand({ prefix }, visible, rows)) terms.add(term);
   return Array.from(terms, (term) => ({ term, weight: 1 }));
 }
 
@@ -106,11 +114,12 @@ function* similar(
   words: ReadonlySet<string>,
   distance: number,
   visible: () => Visible,
+  rows: Allowed,
 ): Steps<WeightedTerm[]> {
   const nearest = new Map<string, number>();
   for (const fuzzy of words) {
     const distances = new EditDistance(fuzzy);
-    const expansions = yield* index.expand({ fuzzy, distance }, visible);
+    const expansions = yield* index.expand({ fuzzy, distance }, visible, rows);
     for (const [i, { form, term }] of expansions.entries()) {
       if (i % wordsPerStep === wordsPerStep - 1) yield;
       const edits = distances.to(form, distance);
@@ -125,6 +134,7 @@ function* mostFrequent(
   index: TermReader,
   terms: WeightedTerm[],
   visible: () => Visible,
+  rows: Allowed,
 ): Steps<WeightedTerm[]> {
   if (terms.length <= limits.queryExpansionsMax) return terms;
   const counted: { weighted: WeightedTerm; df: number }[] = [];
@@ -132,7 +142,9 @@ function* mostFrequent(
   for (const weighted of terms) {
     const sees = visible();
     const holders = index.holdersOf(weighted.term);
-    const df = sees === null ? holders.length : holders.filter((ordinal) => sees(ordinal)).length;
+    const isCounted = (ordinal: number) =>
+      (sees === null || sees(ordinal)) && (rows === null || rows.has(ordinal));
+    const df = sees === null && rows === null ? holders.length : holders.filter(isCounted).length;
     // A term of removed records may be there for a while, or not.
     if (df > 0) counted.push({ weighted, df });
     read += holders.length;

@@ -51,6 +51,31 @@ export abstract class FormsReader {
     return finishAtOnce(this.#thoseOfRecords(passed, hidden())) as string[];
   }
 
+  /**
+   * The forms that pass a test and that one of some records has, in steps.
+   * @param ordinals of records that are held until the end
+   */
+  *formsAmong(passes: UnitsTest, ordinals: Iterable<number>): Steps<string[]> {
+    const passed = yield* this.dictionary.termsThat(passes);
+    const numbers = passed.map((form) => this.dictionary.get(form));
+    const wanted = new Set(numbers);
+    const found = new Set<number>();
+    let read = 0;
+    for (const ordinal of ordinals) {
+      const row = this.rows.of(ordinal);
+      if (row === undefined) continue;
+      for (const number of numbersOf(row)) {
+        if (wanted.has(number)) found.add(number);
+        read++;
+      }
+      if (found.size === wanted.size) break;
+      if (read < numbersPerStep) continue;
+      read = 0;
+      yield;
+    }
+    return passed.filter((_, i) => found.has(numbers[i] as number));
+  }
+
   /** The forms that a record has that is not hidden. @returns null where records have gone meanwhile */
   *#thoseOfRecords(forms: readonly string[], hidden: Iterable<number>): Steps<string[] | null> {
     const { removals } = this;

@@ -7,8 +7,10 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";
 import type { Candidates } from "../contract.ts";
-import type { Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import { chosenWay } from "../postings/posting-cost.ts";
 import type { TextStatistics } from "./bm25.ts";
+import { statisticsAmong } from "./row-statistics.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 import type { TextReader } from "./text-search.ts";
 
@@ -28,7 +30,11 @@ export class TextLegs implements LegSearches {
   readonly #statistics: TextStatistics;
   readonly #options: LegOptions;
   /** The query of the last searched leg. */
-  #query: { readonly leg: number; readonly asked: TextQuery } | null = null;
+  #query: {
+    readonly leg: number;
+    readonly asked: TextQuery;
+    readonly statistics: TextStatistics;
+  } | null = null;
 
   constructor(reader: TextReader, legs: readonly TextLeg[], version: SearchedVersion, options: LegOptions) {
     if (!reader.keepsPositions) refusePhrases(legs);
@@ -41,23 +47,32 @@ export class TextLegs implements LegSearches {
 
   *search(leg: number, k: number): Steps<Candidates> {
     const visible = () => this.#version.visible();
-    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible);
-    this.#query = { leg, asked };
-    const { allowed } = this.#options;
+    const { allowed, rows = null } = this.#options;
+    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible, rows);
+    const statistics =
+      rows === null ? this.#statistics : yield* statisticsAmong(this.#reader, rows, asked.terms, visible);
+    this.#query = { leg, asked, statistics };
     return yield* this.#reader.searchTermsInSteps(
       asked.terms,
       k,
-      this.#statistics,
+      statistics,
       visible,
       asked.accepts,
       allowed,
     );
   }
 
+  chosen(leg: number): ChosenWay {
+    const query = this.#query;
+    invariant(query?.leg === leg, "a way is asked of a leg that was not searched last");
+    const count = this.#options.allowed?.count ?? 0;
+    return chosenWay(this.#reader.estimate(query.asked.terms, count), query.asked.terms.length, count);
+  }
+
   *explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]> {
     const query = this.#query;
     invariant(query?.leg === leg, "a leg is explained that was not searched last");
-    const { documents, totalLength } = this.#statistics;
+    const { documents, totalLength } = query.statistics;
     const explained = ordinals.map((ordinal) => ({
       documents,
       document_length: this.#reader.lengthOf(ordinal),
@@ -67,7 +82,7 @@ export class TextLegs implements LegSearches {
     yield* this.#reader.explain(
       ordinals,
       query.asked.terms,
-      this.#statistics,
+      query.statistics,
       () => this.#version.visible(),
       (at, { term, weight, ...match }) => {
         onMatch();

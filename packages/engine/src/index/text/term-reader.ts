@@ -7,6 +7,7 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { tokenizeInSteps } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
+import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import type { Located } from "../postings/query.ts";
 import type { TextParts } from "./attached-text.ts";
@@ -28,6 +29,12 @@ export type WeightedTerm = {
 
 /** A form or a term that passed a test, and its term. */
 export type Expansion = { readonly form: string; readonly term: string };
+
+/** The ordinals of a set that a version sees, ascending. */
+export function visibleOf(rows: OrdinalBitmap, visible: Visible): OrdinalSet {
+  const ordinals = rows.toOrdinals();
+  return visible === null ? ordinals : ordinals.filter((ordinal) => visible(ordinal));
+}
 
 export class TermReader {
   protected readonly parts: TextParts;
@@ -67,15 +74,19 @@ export class TermReader {
    * The terms and forms that pass a test: terms of current or recently removed records, and forms of words in visible records. In no
    * particular order; a term can come several times, by several forms. In steps, between which the index may change.
    * @param visible returns the visibility test of the searched version; called again after each step
+   * @param rows only forms of words in these records; null: in all
    */
-  *expand(test: WordTest, visible: () => Visible): Steps<Expansion[]> {
+  *expand(test: WordTest, visible: () => Visible, rows: Allowed = null): Steps<Expansion[]> {
     const passes = testOf(test);
     const terms = yield* this.parts.dictionary.termsThat(passes);
     const found = terms.map((term) => ({ form: term, term }));
     if (this.parts.forms === null) return found;
-    const forms = yield* this.parts.forms.formsThat(passes, () =>
-      this.parts.postings.reader.hiddenOrdinals(visible()),
-    );
+    const forms =
+      rows === null
+        ? yield* this.parts.forms.formsThat(passes, () =>
+            this.parts.postings.reader.hiddenOrdinals(visible()),
+          )
+        : yield* this.parts.forms.formsAmong(passes, visibleOf(rows, visible()));
     for (const [i, form] of forms.entries()) {
       if (i % formsPerStep === formsPerStep - 1) yield;
       found.push({ form, term: this.parts.analyzer.termOf(form) });

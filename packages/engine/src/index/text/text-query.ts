@@ -22,6 +22,7 @@
 import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
+import type { Allowed } from "../ordinal-bitmap.ts";
 import {
   contains,
   differenceOf,
@@ -50,16 +51,18 @@ const findsNothing: TextQuery = { terms: [], accepts: null };
  * The terms and the filter of a query, valid for the searched version as long as no visible record is removed.
  * @param query its text, and its clauses if it has operators; a phrase needs an index with positions
  * @param visible returns the visibility test; called at each step that needs it
+ * @param rows the records whose words a prefix or fuzzy word stands for; null: all
  */
 export function* resolveTextQuery(
   index: TermReader,
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
+  rows: Allowed = null,
 ): Steps<TextQuery> {
   if (query.clauses === null) return { terms: yield* index.termsInSteps(query.text), accepts: null };
   const meanings: Meaning[] = [];
   for (const clause of query.clauses) {
-    const meaning = yield* meaningOf(index, clause, visible);
+    const meaning = yield* meaningOf(index, clause, visible, rows);
     if (meaning !== null) meanings.push(meaning);
     yield;
   }

@@ -5,9 +5,10 @@
 // whichever is faster. The formula stands in bm25.ts.
 // A search, its steps and its explanation weight terms alike, so they are one class.
 
-import type { Steps } from "../../base/steps.ts";
+import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
-import type { Allowed } from "../ordinal-bitmap.ts";
+import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { contains } from "../ordinal-sets.ts";
 import { explainedTermsPerStep } from "../postings/explained.ts";
 import type { PostingEstimate } from "../postings/posting-cost.ts";
@@ -185,15 +186,37 @@ export class TextReader extends TermReader {
     }
   }
 
+  /** How many of these records have a term, of those that the version sees. */
+  frequencyAmong(term: string, visible: Visible, rows: OrdinalBitmap): number {
+    const located = this.locate(term);
+    if (located === undefined) return 0;
+    return this.#postings.documentFrequency(located, this.#postings.hide(visible), rows);
+  }
+
+  /** N and the sum of lengths of these records, of those that the version sees; in steps. */
+  *lengthsAmong(
+    rows: OrdinalBitmap,
+    visible: () => Visible,
+  ): Steps<Pick<TextStatistics, "documents" | "totalLength">> {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const found = yield* this.#postings.lengthsAmong(rows, visible);
+      if (found !== null) return found;
+    }
+    const found = finishAtOnce(this.#postings.lengthsAmong(rows, visible));
+    invariant(found !== null, "lists were moved in one step");
+    return found;
+  }
+
   /** The postings of a term and what they weigh in a search; undefined if there are none. */
   #weigh(
     { term, weight, within }: WeightedTerm,
-    { documents }: TextStatistics,
+    { documents, frequencies }: TextStatistics,
     hidden: Hidden | null,
   ): WeightedPostings | undefined {
     const located = this.locate(term);
-    if (located === undefined) return undefined;
-    const df = this.#postings.documentFrequency(located, hidden);
+    if (located === undefined || frequencies?.get(term) === 0) return undefined;
+    const df = frequencies?.get(term) ?? this.#postings.documentFrequency(located, hidden);
+    invariant(frequencies?.has(term) !== false, "a term has no frequency among the records that count");
     const factor = idf(documents, df);
     return { located, weight: weight * factor, within, df, idf: factor };
   }

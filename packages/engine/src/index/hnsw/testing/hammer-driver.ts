@@ -147,6 +147,8 @@ export const denseDriver: HammerDriver = {
       retire: retire && ((free) => retire(free)),
       readVector: (ordinal) => bytesOfFloats(vectorOf(seed, ordinal)),
       cacheMax: 500,
+      // Graphs are ordered again and again.
+      orderedBytesMin: 0,
     });
     buildersOf.set(index, builders);
     checkpointsOf.set(index, []);
@@ -164,8 +166,9 @@ export const denseDriver: HammerDriver = {
   },
   check(index, seed) {
     const builders = buildersOf.get(index) as LateBuilders;
+    // The end of one lets the next begin, which holds the graphs again.
     do endCheckpoints(index);
-    while (builders.work());
+    while (builders.work() || checkpointsOf.get(index)?.length);
     (index as HnswIndex).check((name) => vectorOf(seed, name));
   },
   ask,

@@ -1,0 +1,212 @@
+// How much more does a server with two serving threads do than one with one?
+//
+//   npm run bench:threads [-- --records 20000 --seconds 5 --rounds 5 --connections 32 --write]
+//
+// Two servers with the same records, each in its own process: one with one serving thread, one with as many as there are cores. One client
+// loads them in turns: searches, upserts of one record, and nine searches to one upsert. The client runs on the same cores (raw-client.ts), so
+// its own processor time is shown. Then searches are timed alone, and while somebody writes many records at a time without a pause.
+// `--write` writes docs/benchmarks-threads.md.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, cpus, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { definitionOf, median, questions, recordsOf, topK } from "../rest/data.ts";
+import { adminKey, clientOf, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
+import { untilQuiet } from "../shared/quiet.ts";
+import { writeDocument } from "../shared/report.ts";
+import { load, requestOf } from "./raw-client.ts";
+
+const { values } = parseArgs({
+  options: {
+    records: { type: "string", default: "20000" },
+    seconds: { type: "string", default: "5" },
+    rounds: { type: "string", default: "5" },
+    connections: { type: "string", default: "32" },
+    write: { type: "boolean", default: false },
+  },
+});
+const [records, seconds, rounds, connections] = [
+  Number(values.records),
+  Number(values.seconds),
+  Number(values.rounds),
+  Number(values.connections),
+];
+const cores = availableParallelism();
+const { name } = definitionOf(records);
+const root = `/vectordb/collections/${name}`;
+const base64 = ({ buffer, byteOffset, byteLength }: Float32Array) => ({
+  f32: Buffer.from(buffer, byteOffset, byteLength).toString("base64"),
+});
+
+const searches = questions.map((question) =>
+  requestOf("POST", `${root}/search/dense`, adminKey, { query_vector: base64(question), top_k: topK }),
+);
+const upserts = questions.map((question, i) =>
+  requestOf("POST", `${root}/streaming/upsert`, adminKey, {
+    vectors: [{ id: `record-${i}`, dense_values: base64(question) }],
+  }),
+);
+
+let turn = 0;
+const works: Readonly<Record<string, () => Buffer>> = {
+  searches: () => searches[turn++ % searches.length],
+  upserts: () => upserts[turn++ % upserts.length],
+  "nine searches to one upsert": () => (turn % 10 === 0 ? upserts : searches)[turn++ % searches.length],
+};
+
+const byWork = (): Record<string, number[]> =>
+  Object.fromEntries(Object.keys(works).map((work) => [work, []]));
+
+/** Connections of the searches that are timed, and records of a request of the bulk load. */
+const timedConnections = 4;
+const bulkRecords = 500;
+
+/** Milliseconds of searches. */
+type Times = { readonly p50: number; readonly p99: number };
+
+const timesOf = (ms: readonly number[]): Times => {
+  const sorted = [...ms].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+  return { p50: at(0.5), p99: at(0.99) };
+};
+
+/** Searches alone, and during a bulk load. */
+async function timed({ url }: MeasuredServer): Promise<{ quiet: Times; loaded: Times; written: number }> {
+  const search = async () => {
+    const { latenciesMs } = await load(
+      Number(new URL(url).port),
+      timedConnections,
+      2_000 * seconds,
+      works.searches,
+    );
+    return timesOf(latenciesMs);
+  };
+  const quiet = await search();
+  const all = recordsOf(records).map(({ vector }, i) => ({ id: `bulk-${i}`, dense_values: base64(vector) }));
+  const bodies = Array.from({ length: Math.floor(records / bulkRecords) }, (_, i) =>
+    Buffer.from(JSON.stringify({ vectors: all.slice(i * bulkRecords, (i + 1) * bulkRecords) })),
+  );
+  const { send, end } = clientOf(url);
+  let isOver = false;
+  let sent = 0;
+  const writing = (async () => {
+    while (!isOver) await send(`${root}/streaming/upsert`, bodies[sent++ % bodies.length]);
+  })();
+  const startMs = performance.now();
+  const loaded = await search();
+  const written = (sent * bulkRecords) / ((performance.now() - startMs) / 1_000);
+  isOver = true;
+  await writing;
+  end();
+  return { quiet, loaded, written };
+}
+
+type Side = {
+  readonly threads: number;
+  readonly server: MeasuredServer;
+  readonly rates: Record<string, number[]>;
+  readonly cpuUs: Record<string, number[]>;
+};
+
+async function fill(server: MeasuredServer): Promise<void> {
+  const { send, end } = clientOf(server.url);
+  await send("/vectordb/collections", Buffer.from(JSON.stringify(definitionOf(records))));
+  const all = recordsOf(records).map(({ id, vector }) => ({ id, dense_values: base64(vector) }));
+  for (let from = 0; from < records; from += 500)
+    await send(
+      `${root}/streaming/upsert`,
+      Buffer.from(JSON.stringify({ vectors: all.slice(from, from + 500) })),
+    );
+  end();
+  await untilQuiet(() => server.cpuMs());
+}
+
+const directory = mkdtempSync(join(tmpdir(), "quiver-bench-threads-"));
+const sides: Side[] = [];
+const clientUs = byWork();
+const latencies: ({ threads: number } & Awaited<ReturnType<typeof timed>>)[] = [];
+try {
+  for (const threads of [1, cores]) {
+    const server = await startQuiver(
+      join(directory, String(threads)),
+      [],
+      ["--serving-threads", String(threads)],
+    );
+    sides.push({ threads, server, rates: byWork(), cpuUs: byWork() });
+    await fill(server);
+  }
+  for (let round = 0; round <= rounds; round++)
+    for (const [work, next] of Object.entries(works))
+      for (const { server, rates, cpuUs } of sides) {
+        const port = Number(new URL(server.url).port);
+        const [ownBefore, before] = [process.cpuUsage(), await server.cpuMs()];
+        const { answers, seconds: took } = await load(port, connections, seconds * 1_000, next);
+        const { user, system } = process.cpuUsage(ownBefore);
+        const us = (((await server.cpuMs()) - before) * 1_000) / answers;
+        await untilQuiet(() => server.cpuMs(), 100);
+        // The first round warms up.
+        if (round === 0) continue;
+        rates[work].push(answers / took);
+        cpuUs[work].push(us);
+        clientUs[work].push((user + system) / answers);
+      }
+  for (const side of sides) {
+    await untilQuiet(() => side.server.cpuMs());
+    latencies.push({ threads: side.threads, ...(await timed(side.server)) });
+  }
+} finally {
+  for (const { server } of sides) await server.end();
+  rmSync(directory, { recursive: true, force: true });
+}
+
+const [one, many] = sides;
+const row = (work: string): string => {
+  const of = (side: Side) => [median(side.rates[work]), median(side.cpuUs[work])];
+  const [[oneRate, oneUs], [manyRate, manyUs]] = [of(one), of(many)];
+  const cells = [
+    work,
+    oneRate.toFixed(0),
+    manyRate.toFixed(0),
+    (manyRate / oneRate).toFixed(2),
+    oneUs.toFixed(0),
+    manyUs.toFixed(0),
+    median(clientUs[work]).toFixed(0),
+  ];
+  return `| ${cells.join(" | ")} |`;
+};
+const table = [
+  `| work | 1 thread, a second | ${many.threads} threads, a second | ratio | server CPU µs, 1 thread | ${many.threads} threads | client CPU µs |`,
+  "|---|---|---|---|---|---|---|",
+  ...Object.keys(works).map(row),
+].join("\n");
+const pair = ({ p50, p99 }: Times) => `${p50.toFixed(1)}, ${p99.toFixed(1)}`;
+const latencyTable = [
+  "| serving threads | alone: p50, p99 (ms) | during the load: p50, p99 (ms) | ratio of p99 | records written a second |",
+  "|---|---|---|---|---|",
+  ...latencies.map(
+    ({ threads, quiet, loaded, written }) =>
+      `| ${threads} | ${pair(quiet)} | ${pair(loaded)} | ${(loaded.p99 / quiet.p99).toFixed(1)} | ${written.toFixed(0)} |`,
+  ),
+].join("\n");
+console.log(`${table}\n\n${latencyTable}`);
+if (values.write)
+  writeDocument(
+    "benchmarks-threads.md",
+    `# One serving thread, and one a core
+
+Made by \`npm run bench:threads -- --write\` on ${cpus().length} cores (${cpus()[0].model}), Node.js ${process.version}. ${records} records of 768 numbers, vectors as base64, \`top_k\` ${topK}, ${connections} connections; ${rounds} rounds of ${seconds} seconds for each server, in turns; medians. The client runs on the same cores: what it takes is missing to the server, and only more cores than the client needs would show the whole gain.
+
+${table}
+
+Goal: two threads at least 1.85 times one.
+
+## Searches during a bulk load
+
+${timedConnections} connections search, alone and while one client writes ${bulkRecords} records a request without a pause. Goal: p99 at most twice that of a quiet server.
+
+${latencyTable}
+
+What a thread does itself, and what only the owner of the database does: [decisions/serving-threads.md](decisions/serving-threads.md).
+`,
+  );

@@ -1,0 +1,49 @@
+// quiver count, quiver delete
+
+import type { Command } from "commander";
+import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
+import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
+import { printJson, printLine } from "../output.ts";
+import { formatCount } from "../values.ts";
+
+export function countCommand(): Command {
+  const command = new QuiverCommand("count")
+    .description("count the records of a collection, or those that match a filter")
+    .argument("<collection>")
+    .addHelpText("after", whereHelp);
+  return withConnection(withFilter(command, "count only matching records")).action(
+    async (name: string, options: ConnectionOptions & FilterOptions) => {
+      const count = await connect(options).collection(name).count(filterOf(options));
+      if (options.json) return printJson({ count });
+      printLine(String(count));
+    },
+  );
+}
+
+export function deleteCommand(): Command {
+  const command = new QuiverCommand("delete")
+    .description("delete the records that match a filter, all at once")
+    .argument("<collection>")
+    .option("--yes", "confirm the deletion (required; there is no prompt)")
+    .addHelpText("after", whereHelp);
+  return withConnection(withFilter(command, "the records to delete (required)")).action(remove);
+}
+
+async function remove(
+  name: string,
+  options: ConnectionOptions & FilterOptions & { yes?: boolean },
+): Promise<void> {
+  const filter = filterOf(options);
+  if (filter === undefined) throw new UsageError("Nothing to delete; give --where or --filter.");
+  const collection = connect(options).collection(name);
+  if (!options.yes) {
+    const count = await collection.count(filter);
+    throw new UsageError(
+      `This would permanently delete ${formatCount(count)} records of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
+    );
+  }
+  const deleted = await collection.deleteMatching(filter);
+  if (options.json) return printJson({ deleted });
+  printLine(`Deleted ${formatCount(deleted)} records.`);
+}

@@ -1,0 +1,71 @@
+// How much space do records take on disk?
+
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { Collection, Database } from "./contract.ts";
+import { openDatabase } from "./database.ts";
+
+let dataDir: string;
+let database: Database;
+
+beforeEach(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), "quiver-space-"));
+  database = await openDatabase({ dataDir, builderThreads: 1 });
+});
+afterEach(async () => {
+  await database.close();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+const dimension = 1000;
+const records = 2_000;
+const batches = Array.from({ length: 10 }, (_, batch) =>
+  Array.from({ length: records / 10 }, (_, i) => ({
+    id: `v${batch}-${i}`,
+    dense_values: Float32Array.from({ length: dimension }, (_, k) => Math.sin(batch + i * k)),
+  })),
+);
+
+async function collectionOf(name: string): Promise<Collection> {
+  await database.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: false },
+    config: {},
+  });
+  return database.collection(name);
+}
+
+/** Bytes of the files of all collections, without the locks. */
+function diskBytes(): number {
+  const collections = join(dataDir, "collections");
+  return readdirSync(collections, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name !== "lock.mdb")
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+}
+
+it("[T13] a transaction leaves nothing of its operations on disk, whether it is committed or aborted", async () => {
+  const streamed = await collectionOf("streamed");
+  for (const batch of batches) await streamed.upsert(batch);
+  const streamedBytes = diskBytes();
+  expect(streamedBytes).toBeLessThan(1.3 * records * dimension * 4);
+
+  const written = await collectionOf("written");
+  const committed = written.transaction((await written.beginTransaction()).transaction_id);
+  for (const batch of batches) await committed.upsert(batch);
+  const stagedBytes = diskBytes() - streamedBytes;
+  expect(stagedBytes).toBeGreaterThan(records * dimension * 4);
+  expect(stagedBytes).toBeLessThan(1.1 * records * dimension * 4);
+  await committed.commit();
+  const writtenBytes = diskBytes() - streamedBytes;
+  expect(writtenBytes).toBeLessThan(1.05 * streamedBytes);
+
+  const aborted = written.transaction((await written.beginTransaction()).transaction_id);
+  for (const batch of batches) await aborted.upsert(batch);
+  expect(diskBytes() - streamedBytes - writtenBytes).toBeGreaterThan(records * dimension * 4);
+  await aborted.abort();
+  expect(diskBytes() - streamedBytes).toBeLessThan(1.05 * writtenBytes);
+});

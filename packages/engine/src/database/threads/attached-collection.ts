@@ -1,0 +1,164 @@
+// How does a serving thread search a collection of another thread?
+//
+// It keeps the latest view that the owner has posted. The view serves a search if it has every version that was acknowledged when the search
+// began, which one load from shared memory tells, and if nothing that it reads was freed, which pinning its epoch tells. Otherwise the
+// thread asks the owner for a newer one; searches that need the same ask once.
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Deadline } from "../../base/deadline.ts";
+import { EpochReader, tableNumber } from "../../base/epochs.ts";
+import { invariant } from "../../base/invariant.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import { Identities } from "../../collection/identities.ts";
+import { collectionTables } from "../../collection/tables.ts";
+import type { Searched } from "../../query/answer.ts";
+import type { FilterLookUp } from "../../query/filter/look-up.ts";
+import type { Beam } from "../../query/plan.ts";
+import { LmdbStore } from "../../storage/lmdb.ts";
+import { AttachedView, Elsewhere } from "./attached-view.ts";
+import type { Attachable, Caller, PostedView, ViewAnswer, ViewCall } from "./messages.ts";
+import { SharedState } from "./shared-state.ts";
+
+/** How a thread asks the owner. */
+export type Asking = {
+  readonly slot: number;
+  view(call: ViewCall, deadline: Deadline): Promise<ViewAnswer>;
+  release(lease: number): void;
+  /** Whether this many more bytes may be taken for ids of records. */
+  mayTake(bytes: number): boolean;
+};
+
+/** The table of epochs that is in use, and this thread's pins in it. */
+type Pins = { readonly table: number; readonly reader: EpochReader };
+
+export class AttachedCollection implements Searched<AttachedView> {
+  readonly name: string;
+  readonly internalId: string;
+  readonly definition: CollectionDefinition;
+  readonly #asking: Asking;
+  readonly #state: SharedState;
+  readonly #store: LmdbStore;
+  readonly #identities: Identities;
+  #pins: Pins | undefined;
+  #view: AttachedView | undefined;
+  readonly #asked = new Map<string, Promise<AttachedView>>();
+  #searches = 0;
+  #onIdle: (() => void) | undefined;
+  #isClosing = false;
+
+  constructor(attachable: Attachable, asking: Asking) {
+    this.name = attachable.definition.name;
+    this.internalId = attachable.internalId;
+    this.definition = attachable.definition;
+    this.#asking = asking;
+    this.#state = new SharedState(attachable.shared);
+    this.#identities = new Identities((bytes) => asking.mayTake(bytes));
+    this.#store = new LmdbStore(attachable.directory, collectionTables);
+  }
+
+  get identityBytes(): number {
+    return this.#identities.memoryBytes;
+  }
+
+  /** Runs a search. @throws Elsewhere */
+  async search<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#isClosing) throw new Elsewhere("the collection is being closed");
+    this.#state.countSearch();
+    this.#searches++;
+    try {
+      return await run();
+    } finally {
+      if (--this.#searches === 0) this.#onIdle?.();
+    }
+  }
+
+  acquireView(needed: readonly IndexKind[], deadline: Deadline): AttachedView | Promise<AttachedView> {
+    const wanted = this.#state.seenVersion;
+    const view = this.#view;
+    if (view?.serves(wanted, needed) && view.tryPin()) return view;
+    return this.#acquire(needed, wanted, deadline);
+  }
+
+  async #acquire(needed: readonly IndexKind[], wanted: number, deadline: Deadline): Promise<AttachedView> {
+    const what = needed.join(" ");
+    for (;;) {
+      deadline.check();
+      // One that was asked for earlier may be older than what this search must see.
+      const asked = this.#asked.get(what);
+      const view = await (asked ?? this.#ask(what, needed, deadline));
+      if (view.version >= wanted && view.tryPin()) return view;
+      invariant(asked !== undefined, `the owner posts version ${view.version}, after ${wanted}`);
+    }
+  }
+
+  #ask(what: string, needed: readonly IndexKind[], deadline: Deadline): Promise<AttachedView> {
+    const asked = this.#attach(needed, deadline).finally(() => this.#asked.delete(what));
+    this.#asked.set(what, asked);
+    return asked;
+  }
+
+  async #attach(kinds: readonly IndexKind[], deadline: Deadline): Promise<AttachedView> {
+    const { name, internalId } = this;
+    const answer = await this.#asking.view({ name, internalId, kinds, caller: callerOf(deadline) }, deadline);
+    if (answer === undefined || this.#isClosing) throw new Elsewhere("the collection was replaced");
+    const { lease, posted } = answer;
+    try {
+      const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
+      if (!isSearchable) throw new Elsewhere("an index cannot be searched in other threads");
+      return this.#keep(posted);
+    } finally {
+      // Whoever asked pins the view in the microtasks before the owner can free anything.
+      setImmediate(() => this.#asking.release(lease));
+    }
+  }
+
+  #keep(posted: PostedView): AttachedView {
+    const { epochs } = posted.view;
+    const table = tableNumber(epochs);
+    if (this.#pins?.table !== table)
+      this.#pins = { table, reader: new EpochReader(epochs, this.#asking.slot) };
+    const view = new AttachedView(
+      posted,
+      this.#asking.slot,
+      this.#pins.reader,
+      this.#store,
+      this.#identities,
+    );
+    this.#view = view;
+    return view;
+  }
+
+  beamWidth({ exact, efSearch, recallTarget }: Beam, _k: number, view: AttachedView): number | undefined {
+    if (exact || efSearch !== null) return efSearch ?? undefined;
+    const target = recallTarget ?? view.definitions.dense?.index.properties.recall_target ?? null;
+    if (target !== null) throw new Elsewhere("the owner knows which beam reaches a recall");
+    return undefined;
+  }
+
+  /** Sets of records are the owner's. */
+  lookUpIn(): FilterLookUp {
+    return ofTheOwner;
+  }
+
+  currentDefinitions(): never {
+    throw new Elsewhere("the owner knows which fields are times");
+  }
+
+  /** Closes the store when no search goes on. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#view = undefined;
+    if (this.#searches > 0)
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
+    await this.#store.close();
+  }
+}
+
+const elsewhere = (): never => {
+  throw new Elsewhere("a filter is looked up by the owner");
+};
+const ofTheOwner: FilterLookUp = { matching: elsewhere, visible: elsewhere };
+
+export const callerOf = ({ account, workMs }: Deadline): Caller => ({ account, workMs });

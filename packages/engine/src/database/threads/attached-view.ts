@@ -1,0 +1,119 @@
+// What does a serving thread read of a view that the owner has posted?
+//
+// The indexes are attached when a search needs them first. Records are read from the store, at its newest version: a record is the same in
+// every version that has it. A record that the view sees and that was deleted since may be gone; then the owner answers the search
+// (`Elsewhere`).
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { EpochReader } from "../../base/epochs.ts";
+import { invariant } from "../../base/invariant.ts";
+import type { IndexDefinitions } from "../../collection/apply.ts";
+import type { Identities } from "../../collection/identities.ts";
+import { type VisibleAt, visibleAt } from "../../collection/visibility.ts";
+import { kindNamed } from "../../index/registry.ts";
+import type { SearchedView, SharedView } from "../../runtime/view.ts";
+import type { Reader, ReadTransaction, Store } from "../../storage/store.ts";
+import type { PostedView } from "./messages.ts";
+
+/** Only the owner can answer this search. */
+export class Elsewhere extends Error {
+  override readonly name = "Elsewhere";
+}
+
+export class AttachedView implements SearchedView {
+  readonly version: number;
+  readonly definitions: Readonly<IndexDefinitions>;
+  readonly identities: Identities;
+  readonly statistics: SharedView["statistics"];
+  readonly readTxn: Reader;
+  readonly visible: VisibleAt;
+  readonly #shared: SharedView;
+  readonly #slot: number;
+  readonly #pins: EpochReader;
+  readonly #readers = new Map<IndexKind, object>();
+  readonly #records: NewestRecords;
+  #pinned = 0;
+
+  /**
+   * @param slot of this thread
+   * @param pins of this thread, of the table of the view's epochs
+   */
+  constructor(
+    { view, definitions }: PostedView,
+    slot: number,
+    pins: EpochReader,
+    store: Store,
+    identities: Identities,
+  ) {
+    this.version = view.version;
+    this.definitions = definitions;
+    this.identities = identities;
+    this.statistics = view.statistics;
+    this.visible = visibleAt(view.visibility, view.version, view.ordinalEnd);
+    this.#shared = view;
+    this.#slot = slot;
+    this.#pins = pins;
+    this.#records = new NewestRecords(store);
+    this.readTxn = this.#records;
+  }
+
+  /** Whether it is for new searches of these kinds that must see `version`. */
+  serves(version: number, kinds: readonly IndexKind[]): boolean {
+    if (this.version < version || this.#shared.withdrawn !== this.#pins.withdrawn) return false;
+    return kinds.every((kind) => this.#shared.indexes[kind] !== undefined);
+  }
+
+  /** Pins it for a search; false where what it reads may be gone. */
+  tryPin(): boolean {
+    if (!this.#pins.tryPin(this.#shared.epoch)) return false;
+    this.#pinned++;
+    return true;
+  }
+
+  unpin(): void {
+    this.#pins.unpin(this.#shared.epoch);
+    if (--this.#pinned === 0) this.#records.release();
+  }
+
+  readerOf(kind: IndexKind): object | undefined {
+    let reader = this.#readers.get(kind);
+    if (reader !== undefined) return reader;
+    const descriptor = this.#shared.indexes[kind];
+    if (descriptor === undefined) return undefined;
+    reader = kindNamed(kind).attach?.(descriptor, this.#slot);
+    invariant(reader !== undefined, `a ${kind} index was posted, which cannot be attached`);
+    this.#readers.set(kind, reader);
+    return reader;
+  }
+}
+
+/** Records of the newest version, read by a transaction that begins with the first one and ends with `release`. */
+class NewestRecords implements Reader {
+  readonly #store: Store;
+  #readTxn: ReadTransaction | undefined;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  get(table: string, key: Uint8Array): Uint8Array {
+    this.#readTxn ??= this.#store.beginRead();
+    const bytes = this.#readTxn.get(table, key);
+    if (bytes === undefined) throw new Elsewhere("a record of the view was deleted since");
+    return bytes;
+  }
+
+  // A search reads single records only.
+  entries(): never {
+    throw new Elsewhere("a search reads a range of the store");
+  }
+
+  keys(): never {
+    throw new Elsewhere("a search reads a range of the store");
+  }
+
+  release(): void {
+    this.#readTxn?.release();
+    this.#readTxn = undefined;
+  }
+}

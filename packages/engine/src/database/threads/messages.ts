@@ -1,0 +1,64 @@
+// What do serving threads and the owner of the database tell each other?
+//
+//   thread -> owner   attach      a collection by its name
+//                     view        of a collection, with the indexes that a search needs
+//                     release     of a view that was posted: the thread has pinned it
+//                     search      what the thread cannot answer itself
+//                     upsert      records that the thread has encoded
+//                     delete      a record
+//   owner -> thread   close       a store: the collection is about to be closed
+
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Account } from "../../base/fair-queue.ts";
+import type { IndexDefinitions } from "../../collection/apply.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { SharedView } from "../../runtime/view.ts";
+import type { SharedWords } from "./shared-state.ts";
+
+/** What a thread needs to search a collection. */
+export type Attachable = {
+  readonly internalId: string;
+  /** Of its store. */
+  readonly directory: string;
+  readonly definition: CollectionDefinition;
+  readonly shared: SharedWords;
+};
+
+/** A view as it is posted. */
+export type PostedView = {
+  readonly view: SharedView;
+  /** The definitions of its indexes. */
+  readonly definitions: Readonly<IndexDefinitions>;
+};
+
+/** A view that is pinned for a thread. */
+export type AcquiredView = {
+  readonly posted: PostedView;
+  release(): void;
+};
+
+/** Who pays for the work of a call, and may have lost the right to it. */
+export type Caller = { readonly account: Account; readonly workMs: number };
+
+export type ViewCall = { name: string; internalId: string; kinds: readonly IndexKind[]; caller: Caller };
+/** `lease` is to be released; undefined: the name is of another collection now. */
+export type ViewAnswer = { lease: number; posted: PostedView } | undefined;
+
+export const searchMethods = [
+  "searchDense",
+  "searchBatchDense",
+  "searchSparse",
+  "searchBatchSparse",
+  "searchText",
+  "searchBatchText",
+  "searchHybrid",
+  "searchBatchHybrid",
+] as const;
+export type SearchMethod = (typeof searchMethods)[number];
+
+/** `rows`: the filter of the records that the caller sees; null: all. */
+type OfCaller = { name: string; rows: Filter | null; caller: Caller };
+export type SearchCall = OfCaller & { method: SearchMethod; request: unknown };
+export type UpsertCall = OfCaller & { batch: Uint8Array; records: number };
+export type DeleteCall = OfCaller & { id: string };

@@ -1,0 +1,135 @@
+// What does the owner of a database do for its serving threads?
+//
+// A thread searches in place: it has the memory of the indexes, and reads the stores. It asks for what it does not have: a collection that it
+// meets for the first time, a view that is new enough, a search that only the owner can answer, and every write.
+//
+// A view that is posted stays pinned here until the thread says that it has pinned it itself, or dies.
+
+import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { CallLimits } from "../../base/deadline.ts";
+import { invariant } from "../../base/invariant.ts";
+import { Rows } from "../../collection/rows.ts";
+import { type PostedResponse, postedResponse } from "../../query/result.ts";
+import type { OpenCollection } from "../collection.ts";
+import type { Restricted } from "../restricted-collection.ts";
+import type { CallContext, Calls, Handlers } from "./calls.ts";
+import type {
+  AcquiredView,
+  Attachable,
+  Caller,
+  DeleteCall,
+  SearchCall,
+  UpsertCall,
+  ViewAnswer,
+  ViewCall,
+} from "./messages.ts";
+
+/** Checks that a payer may still write. @throws unauthorized */
+export type Recheck = (payer: string) => void;
+
+export type OwnedCollections = {
+  /** @throws collection_not_found */
+  find(name: string): OpenCollection;
+  readonly served: ReadonlyMap<string, OpenCollection>;
+};
+
+type Thread = { readonly calls: Calls; readonly leases: Map<number, AcquiredView> };
+
+export class ThreadsOwner {
+  readonly #collections: OwnedCollections;
+  readonly #slots: number;
+  readonly #threads = new Map<number, Thread>();
+  #lastLease = 0;
+
+  /** @param slots threads at a time, at most; numbered from 1 */
+  constructor(collections: OwnedCollections, slots: number) {
+    this.#collections = collections;
+    this.#slots = slots;
+  }
+
+  /**
+   * Handlers for the calls of a thread.
+   * @param callsOf the calls to the thread, which use these handlers
+   */
+  handlers(slot: number, recheck: Recheck): Handlers {
+    const leasesOf = () => {
+      const thread = this.#threads.get(slot);
+      invariant(thread !== undefined, `a call comes from the slot ${slot}, which has no thread`);
+      return thread.leases;
+    };
+    return {
+      attach: ({ name }: { name: string }): Attachable => this.#collections.find(name).attachable,
+      view: (call: ViewCall, context) => this.#view(call, limitsOf(call.caller, context), leasesOf()),
+      release: ({ lease }: { lease: number }) => release(leasesOf(), lease),
+      search: (call: SearchCall, context) => this.#search(call, limitsOf(call.caller, context)),
+      upsert: ({ batch, records, ...of }: UpsertCall, context) =>
+        this.#collectionOf(of).upsertEncoded(batch, records, limitsOf(of.caller, context, recheck)),
+      delete: ({ id, ...of }: DeleteCall, context) =>
+        this.#collectionOf(of).delete(id, limitsOf(of.caller, context, recheck)),
+    };
+  }
+
+  /** The collection as it is for the caller. */
+  #collectionOf({ name, rows }: Pick<SearchCall, "name" | "rows">): OpenCollection | Restricted {
+    const collection = this.#collections.find(name);
+    return rows === null ? collection : collection.restrictedTo(new Rows(rows));
+  }
+
+  /** A thread begins to search. */
+  admit(slot: number, calls: Calls): void {
+    invariant(slot >= 1 && slot <= this.#slots, `there is no slot ${slot} of ${this.#slots}`);
+    invariant(!this.#threads.has(slot), `the slot ${slot} has a thread`);
+    this.#threads.set(slot, { calls, leases: new Map() });
+  }
+
+  /** A thread has ended: what it had is free. */
+  abandon(slot: number): void {
+    const thread = this.#threads.get(slot);
+    if (thread === undefined) return;
+    this.#threads.delete(slot);
+    for (const { release: end } of thread.leases.values()) end();
+    for (const collection of this.#collections.served.values()) collection.abandon(slot);
+  }
+
+  /** Resolves when no thread has the store of a collection open. */
+  async closeStore(internalId: string): Promise<void> {
+    await Promise.all(
+      [...this.#threads.values()].map(({ calls }) =>
+        // A thread that has ended has no store open.
+        calls.call("close", { internalId }).catch(() => undefined),
+      ),
+    );
+  }
+
+  async #search({ method, request, ...of }: SearchCall, limits: CallLimits): Promise<PostedResponse[]> {
+    const found = await this.#collectionOf(of)[method](request as never, limits);
+    return [found].flat().map(postedResponse);
+  }
+
+  async #view(
+    { name, internalId, kinds }: ViewCall,
+    limits: CallLimits,
+    leases: Map<number, AcquiredView>,
+  ): Promise<ViewAnswer> {
+    const collection = this.#collections.find(name);
+    if (collection.entry.internalId !== internalId) return undefined;
+    const acquired = await collection.acquireShared(kinds as IndexKind[], limits);
+    const lease = ++this.#lastLease;
+    leases.set(lease, acquired);
+    return { lease, posted: acquired.posted };
+  }
+}
+
+function release(leases: Map<number, AcquiredView>, lease: number): void {
+  const acquired = leases.get(lease);
+  invariant(acquired !== undefined, `the lease ${lease} is released, which does not exist`);
+  leases.delete(lease);
+  acquired.release();
+}
+
+const limitsOf = ({ account, workMs }: Caller, { limits }: CallContext, recheck?: Recheck): CallLimits => ({
+  ...limits,
+  account,
+  workMs: Number.isFinite(workMs) ? workMs : undefined,
+  recheck: recheck && (() => recheck(account.key)),
+});

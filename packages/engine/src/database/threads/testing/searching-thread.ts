@@ -1,0 +1,33 @@
+// A serving thread without a server: it does what the test asks for.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { invariant } from "@quiver/protocol/invariant";
+import { Calls } from "../calls.ts";
+import type { SearchMethod } from "../messages.ts";
+import { ThreadDatabase } from "../thread-database.ts";
+
+invariant(parentPort !== null, "this is the program of a thread");
+const database = new ThreadDatabase((workerData as { slot: number }).slot);
+
+type Asked = { name: string; method: SearchMethod | "upsert" | "delete"; args: unknown; timeoutMs?: number };
+
+const calls = new Calls(parentPort, {
+  ...database.handlers,
+  ask: ({ name, method, args, timeoutMs }: Asked) =>
+    database.collection(name)[method](args as never, timeoutMs === undefined ? undefined : { timeoutMs }),
+  forwarded: () => forwarded,
+  die: () => {
+    setImmediate(() => {
+      throw new Error("the thread dies");
+    });
+  },
+});
+
+/** Searches that went to the owner. */
+let forwarded = 0;
+const call = calls.call.bind(calls);
+calls.call = (kind, ...rest) => {
+  if (kind === "search") forwarded++;
+  return call(kind, ...rest);
+};
+database.connect(calls);

@@ -1,0 +1,226 @@
+// What can a serving thread do with the database of its process?
+//
+// Searches run here, in place. Everything else, and what cannot be searched here, goes to the owner of the database (owner.ts).
+//
+//   search ──> attached? ──no──> attach ──> view new enough? ──no──> ask for one ──> search in place
+//                                                                 └─ Elsewhere: the owner searches
+
+import "../../runtime/node-host.ts";
+import { invariant } from "@quiver/protocol/invariant";
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import { kinds } from "@quiver/protocol/shapes/index-definition";
+import type * as search from "@quiver/protocol/shapes/search";
+import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import type { CollectionDefinition } from "../../collection/definition.ts";
+import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
+import { answer } from "../../query/answer.ts";
+import * as plan from "../../query/plan.ts";
+import { type PostedResponse, receivedResponse } from "../../query/result.ts";
+import type { Collection } from "../contract.ts";
+import { AttachedCollection, callerOf } from "./attached-collection.ts";
+import { type AttachedView, Elsewhere } from "./attached-view.ts";
+import type { Calls, Handlers } from "./calls.ts";
+import type { Attachable, DeleteCall, SearchCall, SearchMethod, UpsertCall } from "./messages.ts";
+
+/** What serving threads do with a collection themselves. */
+export type ThreadCollection = Pick<Collection, SearchMethod | "upsert" | "delete">;
+
+/** Memory of ids of records, of all collections. */
+const identityBytesMax = 32 * 2 ** 20;
+
+type Answering = Parameters<typeof answer<AttachedView>> extends [unknown, ...infer Rest] ? Rest : never;
+type MakePlan = Answering[0];
+
+export class ThreadDatabase {
+  readonly #slot: number;
+  #calls: Calls | undefined;
+  /** By name. */
+  readonly #attached = new Map<string, AttachedCollection>();
+  readonly #attaching = new Map<string, Promise<AttachedCollection>>();
+
+  /** @param slot of this thread among those that the owner admits, from 1 */
+  constructor(slot: number) {
+    this.#slot = slot;
+  }
+
+  /** For the calls of the owner. */
+  readonly handlers: Handlers = {
+    close: async ({ internalId }: { internalId: string }) => {
+      for (const [name, collection] of this.#attached) {
+        if (collection.internalId !== internalId) continue;
+        this.#attached.delete(name);
+        await collection.close();
+      }
+    },
+  };
+
+  /** @param calls to the owner; call it before anything is searched */
+  connect(calls: Calls): void {
+    this.#calls = calls;
+  }
+
+  collection(name: string): ThreadCollection {
+    return new Forwarding(this, name, null);
+  }
+
+  /** For a caller that sees only some records (contract.ts); what it asks for is the owner's. */
+  restrictedTo(filter: Filter): { collection(name: string): ThreadCollection } {
+    return { collection: (name) => new Forwarding(this, name, filter) };
+  }
+
+  /** Closes all stores. */
+  async close(): Promise<void> {
+    const all = [...this.#attached.values()];
+    this.#attached.clear();
+    await Promise.all(all.map((collection) => collection.close()));
+  }
+
+  get calls(): Calls {
+    invariant(this.#calls !== undefined, "a thread searches before it is connected");
+    return this.#calls;
+  }
+
+  get #identityBytes(): number {
+    let bytes = 0;
+    for (const collection of this.#attached.values()) bytes += collection.identityBytes;
+    return bytes;
+  }
+
+  /** The collection of a name. @throws collection_not_found */
+  attached(name: string): AttachedCollection | Promise<AttachedCollection> {
+    return this.#attached.get(name) ?? this.#attaching.get(name) ?? this.#attach(name);
+  }
+
+  #attach(name: string): Promise<AttachedCollection> {
+    const attaching = this.calls
+      .call<Attachable>("attach", { name })
+      .then((attachable) => {
+        const collection = new AttachedCollection(attachable, {
+          slot: this.#slot,
+          view: (call, deadline) => this.calls.call("view", call, deadline),
+          release: (lease) => this.calls.tell("release", { lease }),
+          mayTake: (bytes) => this.#identityBytes + bytes <= identityBytesMax,
+        });
+        this.#attached.set(name, collection);
+        return collection;
+      })
+      .finally(() => this.#attaching.delete(name));
+    this.#attaching.set(name, attaching);
+    return attaching;
+  }
+}
+
+/** Whether the owner must answer a request in any case: it measures recall, and explains from its own read transaction. */
+const isForOwner = (request: { explain?: boolean | null; recall_target?: number | null }): boolean =>
+  request.explain === true || (request.recall_target ?? null) !== null;
+
+class Forwarding implements ThreadCollection {
+  readonly #database: ThreadDatabase;
+  readonly #name: string;
+  readonly #rows: Filter | null;
+
+  /** @param rows the filter of the records that the caller sees; null: all */
+  constructor(database: ThreadDatabase, name: string, rows: Filter | null) {
+    this.#database = database;
+    this.#name = name;
+    this.#rows = rows;
+  }
+
+  async upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
+    const deadline = Deadline.of(options);
+    const known = this.#database.attached(this.#name);
+    const { definition } = known instanceof Promise ? await known : known;
+    const records = vectors.length;
+    const encoded = deadline.task.begin(encodeUpsertsInSteps(definition, vectors, "vectors"));
+    const batch = encoded instanceof Promise ? await encoded : encoded;
+    deadline.check();
+    // It moves to the owner. Of a part of a larger memory, all of it would be posted.
+    const isWhole = batch.buffer.byteLength === batch.byteLength;
+    const own = isWhole ? batch : new Uint8Array(batch);
+    const call: UpsertCall = { ...this.#of(deadline), batch: own, records };
+    await this.#database.calls.call("upsert", call, deadline, [call.batch.buffer as ArrayBuffer]);
+  }
+
+  #of(deadline: Deadline): Pick<SearchCall, "name" | "rows" | "caller"> {
+    return { name: this.#name, rows: this.#rows, caller: callerOf(deadline) };
+  }
+
+  async delete(id: string, options?: CallOptions): Promise<void> {
+    const deadline = Deadline.of(options);
+    deadline.check();
+    const call: DeleteCall = { ...this.#of(deadline), id };
+    await this.#database.calls.call("delete", call, deadline);
+  }
+
+  async searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    const make = (definition: CollectionDefinition) => plan.planDense(definition, request);
+    return (await this.#search("searchDense", request, options, make))[0];
+  }
+
+  searchBatchDense(
+    request: search.BatchDenseSearch,
+    options?: CallOptions,
+  ): Promise<search.SearchResponse[]> {
+    const make = (definition: CollectionDefinition) => plan.planBatchDense(definition, request);
+    return this.#search("searchBatchDense", request, options, make, kinds.dense);
+  }
+
+  async searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    const make = (definition: CollectionDefinition) => plan.planSparse(definition, request);
+    return (await this.#search("searchSparse", request, options, make))[0];
+  }
+
+  searchBatchSparse(
+    request: search.BatchSparseSearch,
+    options?: CallOptions,
+  ): Promise<search.SearchResponse[]> {
+    const make = (definition: CollectionDefinition) => plan.planBatchSparse(definition, request);
+    return this.#search("searchBatchSparse", request, options, make, kinds.sparse);
+  }
+
+  async searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    const make = (definition: CollectionDefinition) => plan.planText(definition, request);
+    return (await this.#search("searchText", request, options, make))[0];
+  }
+
+  searchBatchText(request: search.BatchTextSearch, options?: CallOptions): Promise<search.SearchResponse[]> {
+    const make = (definition: CollectionDefinition) => plan.planBatchText(definition, request);
+    return this.#search("searchBatchText", request, options, make, kinds.text);
+  }
+
+  async searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
+    const make = (definition: CollectionDefinition) => plan.planHybrid(definition, request);
+    return (await this.#search("searchHybrid", request, options, make))[0];
+  }
+
+  searchBatchHybrid(
+    request: search.BatchHybridSearch,
+    options?: CallOptions,
+  ): Promise<search.SearchResponse[]> {
+    const make = (definition: CollectionDefinition) => plan.planBatchHybrid(definition, request);
+    return this.#search("searchBatchHybrid", request, options, make);
+  }
+
+  async #search(
+    method: SearchMethod,
+    request: object,
+    options: CallOptions | undefined,
+    makePlan: MakePlan,
+    kind?: Answering[2],
+  ): Promise<search.SearchResponse[]> {
+    const deadline = Deadline.of(options);
+    if (this.#rows === null && !isForOwner(request)) {
+      try {
+        const known = this.#database.attached(this.#name);
+        const collection = known instanceof Promise ? await known : known;
+        return await collection.search(() => answer(collection, makePlan, deadline, kind));
+      } catch (error) {
+        if (!(error instanceof Elsewhere)) throw error;
+      }
+    }
+    deadline.check();
+    const call: SearchCall = { ...this.#of(deadline), method, request };
+    const found = await this.#database.calls.call<PostedResponse[]>("search", call, deadline);
+    return found.map(receivedResponse);
+  }
+}

@@ -1,0 +1,237 @@
+// Do serving threads see what was acknowledged, answer as the owner does, and leave nothing behind when they die?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { randomNumbers } from "@quiver/kernels/random";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Collection, Database } from "../contract.ts";
+import { openDatabase } from "../database.ts";
+import { Calls } from "./calls.ts";
+import type { SearchMethod } from "./messages.ts";
+
+const random = randomNumbers(1);
+const below = (n: number) => Math.floor(random() * n);
+const dimension = 16;
+const vector = () => Array.from({ length: dimension }, () => random() - 0.5);
+const text = () => Array.from({ length: 8 }, () => `word${below(60)}`).join(" ");
+const terms = (): [number, number][] =>
+  [...new Set(Array.from({ length: 8 }, () => below(80)))].map((index) => [index, 1 + below(16) / 16]);
+const record = (i: number) => ({
+  id: `record ${i}`,
+  document_id: `document ${i >> 2}`,
+  dense_values: vector(),
+  sparse_values: terms(),
+  text: text(),
+  metadata: { n: i, half: i / 2 },
+});
+
+let directory: string;
+let database: Database;
+let threads: Thread[];
+
+/** A serving thread that the test asks. */
+class Thread {
+  readonly slot: number;
+  readonly worker: Worker;
+  readonly calls: Calls;
+  /** Payers that may not write. */
+  readonly refused = new Set<string>();
+
+  constructor(slot: number) {
+    this.slot = slot;
+    this.worker = new Worker(new URL("./testing/searching-thread.ts", import.meta.url), {
+      workerData: { slot },
+    });
+    const recheck = (payer: string) => {
+      if (this.refused.has(payer)) throw new Error("the payer is refused");
+    };
+    this.calls = new Calls(this.worker, database.threads.handlers(slot, recheck));
+    database.threads.admit(slot, this.calls);
+    threads.push(this);
+  }
+
+  ask<T>(name: string, method: SearchMethod | "upsert" | "delete", args: unknown): Promise<T> {
+    return this.calls.call<T>("ask", { name, method, args });
+  }
+
+  /** By an error that nobody catches: a thread that is terminated in a call of LMDB takes the process with it. */
+  async die(): Promise<void> {
+    const ended = new Promise((resolve) => this.worker.once("exit", resolve));
+    this.worker.once("error", () => {});
+    this.calls.tell("die", {});
+    await ended;
+    this.calls.end(new Error("the thread has died"));
+    database.threads.abandon(this.slot);
+    threads.splice(threads.indexOf(this), 1);
+  }
+}
+
+async function makeCollection(name = "c"): Promise<Collection> {
+  await database.createCollection({
+    name,
+    dense_vector: { enabled: true, dimension },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    store_raw_text: true,
+    config: {},
+  });
+  const collection = database.collection(name);
+  await collection.createDenseIndex({
+    name: "dense",
+    distance_metric_type: "cosine",
+    quantization: { type: "auto", properties: { sample_threshold: 200 } },
+    index: { type: "hnsw", properties: {} },
+  });
+  await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
+  await collection.createTextIndex({ name: "text", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  return collection;
+}
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "quiver-threads-"));
+  database = await openDatabase({ dataDir: directory, readerThreads: 2 });
+  threads = [];
+});
+
+afterEach(async () => {
+  for (const thread of [...threads]) await thread.die();
+  await database.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const requests = (): [SearchMethod, object][] => [
+  ["searchDense", { query_vector: vector(), top_k: 5 }],
+  ["searchDense", { query_vector: vector(), top_k: 5, exact: true }],
+  ["searchSparse", { query_terms: terms().map(([index, value]) => ({ index, value })), top_k: 5 }],
+  ["searchText", { query: text(), top_k: 5, return_raw_text: true }],
+  [
+    "searchHybrid",
+    {
+      query_vector: vector(),
+      query_terms: terms().map(([index, value]) => ({ index, value })),
+      query_text: text(),
+      top_k: 5,
+    },
+  ],
+  ["searchBatchDense", { queries: [{ vector: vector() }, { vector: vector() }], top_k: 3 }],
+  ["searchBatchText", { queries: [text(), text()], top_k: 3 }],
+  [
+    "searchDense",
+    { query_vector: vector(), top_k: 5, include: ["metadata", "text", "sparse_values", "dense_values"] },
+  ],
+  ["searchText", { query: text(), top_k: 5, explain: true }],
+  ["searchDense", { query_vector: vector(), top_k: 5, filter: { n: { gte: 100 } }, include: ["metadata"] }],
+];
+
+test("[N3] a thread answers every kind of search as the owner does, without asking it", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(Array.from({ length: 1_500 }, (_, i) => record(i)));
+  for (let i = 0; i < 1_500; i += 3) await collection.delete(`record ${i}`);
+  await collection.indexed();
+  const thread = new Thread(1);
+  for (let round = 0; round < 10; round++)
+    for (const [method, request] of requests())
+      expect(await thread.ask("c", method, request)).toEqual(
+        await (collection[method] as (request: object) => unknown)(request),
+      );
+  // Only those that are explained, or filtered.
+  expect(await thread.calls.call("forwarded", {})).toBe(20);
+});
+
+test("[I7] a thread finds at once what was acknowledged, whoever wrote it, and nothing that was deleted", async () => {
+  const collection = await makeCollection();
+  const [first, second] = [new Thread(1), new Thread(2)];
+  const writers: ((i: number) => Promise<unknown>)[] = [
+    (i) => collection.upsert([record(i)]),
+    (i) => first.ask("c", "upsert", [record(i)]),
+    (i) => second.ask("c", "upsert", [record(i)]),
+  ];
+  const found = async (thread: Thread, values: number[]) => {
+    const request = { query_vector: values, top_k: 1, exact: true };
+    const { results } = await thread.ask<{ results: { id: string }[] }>("c", "searchDense", request);
+    return results[0]?.id;
+  };
+  for (let i = 0; i < 120; i++) {
+    const own = record(i);
+    await (i % 3 === 0 ? collection.upsert([own]) : [first, second][i % 2].ask("c", "upsert", [own]));
+    expect(await found(first, own.dense_values)).toBe(own.id);
+    expect(await found(second, own.dense_values)).toBe(own.id);
+    if (i % 4 !== 0) continue;
+    await (i % 8 === 0 ? collection.delete(own.id) : second.ask("c", "delete", own.id));
+    expect(await found(first, own.dense_values)).not.toBe(own.id);
+    expect(await found(second, own.dense_values)).not.toBe(own.id);
+  }
+  // Many at a time, and deletions of what old views see.
+  const all = Array.from({ length: 300 }, (_, i) => 1_000 + i);
+  await Promise.all(
+    all.map(async (i) => {
+      await writers[i % 3](i);
+      for (const thread of [first, second])
+        for (const [method, request] of requests()) await thread.ask("c", method, request);
+      if (i % 2 === 0) await first.ask("c", "delete", `record ${i}`);
+    }),
+  );
+  const left = await first.ask<{ results: { id: string }[] }>("c", "searchDense", {
+    query_vector: vector(),
+    top_k: 1_000,
+  });
+  expect(left.results.length).toBe(120 - 30 + 150);
+});
+
+test("deleted indexes, unloaded and replaced collections are noticed by the next search of a thread", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(Array.from({ length: 50 }, (_, i) => record(i)));
+  const thread = new Thread(1);
+  const sparse = { query_terms: [{ index: 1, value: 1 }], top_k: 5 };
+  await thread.ask("c", "searchSparse", sparse);
+  await collection.unload();
+  await thread.ask("c", "searchSparse", sparse);
+  expect(database.loadedCollections()).toEqual(["c"]);
+  await collection.deleteIndex("sparse");
+  await expect(thread.ask("c", "searchSparse", sparse)).rejects.toThrow(/no sparse index/);
+  await database.deleteCollection("c");
+  await expect(thread.ask("c", "searchSparse", sparse)).rejects.toThrow(/There is no collection named 'c'/);
+  await expect(thread.ask("c", "upsert", [record(1)])).rejects.toThrow(/There is no collection/);
+  await makeCollection();
+  expect(await thread.ask("c", "searchSparse", sparse)).toEqual({ results: [] });
+  await expect(thread.ask("c", "searchDense", { query_vector: [1], top_k: 1 })).rejects.toMatchObject({
+    code: "invalid_request",
+  });
+});
+
+test("a thread that dies in the middle of its searches leaves nothing pinned", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));
+  for (let round = 0; round < 5; round++) {
+    const thread = new Thread(1);
+    const asked = Array.from({ length: 40 }, () => {
+      const [method, request] = requests()[below(8)];
+      return thread.ask("c", method, request).catch((error: unknown) => error);
+    });
+    await Promise.race(asked);
+    await collection.upsert(Array.from({ length: 20 }, (_, i) => record(i)));
+    await thread.die();
+    await Promise.all(asked);
+  }
+  await collection.indexed();
+  const other = new Thread(1);
+  for (const [method, request] of requests())
+    expect(await other.ask("c", method, request)).toEqual(
+      await (collection[method] as (request: object) => unknown)(request),
+    );
+  expect((await collection.check()).findings).toEqual([]);
+  await collection.unload();
+});
+
+test("[A16] a write whose payer lost its key meanwhile is refused by the owner", async () => {
+  await makeCollection();
+  const thread = new Thread(1);
+  await thread.ask("c", "upsert", [record(1)]);
+  thread.refused.add("");
+  await expect(thread.ask("c", "upsert", [record(2)])).rejects.toThrow("the payer is refused");
+  await expect(thread.ask("c", "delete", "record 1")).rejects.toThrow("the payer is refused");
+  expect(database.collection("c").has("record 1")).toBe(true);
+  expect(database.collection("c").has("record 2")).toBe(false);
+});

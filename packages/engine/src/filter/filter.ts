@@ -1,0 +1,65 @@
+// What is a filter, once it is read?
+//
+// A tree of `and`, `or` and `not` over leaves. A leaf asks one condition of one field. The forms in which a filter can be written are
+// those of read-filter.ts; all of them become this one. `and` of nothing holds for every record, `or` of nothing for none.
+
+import { type IndexDefinitions, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+import type { Field } from "../metadata/field.ts";
+import type { Condition } from "./condition.ts";
+
+export type Leaf = { readonly kind: "leaf"; readonly field: Field; readonly condition: Condition };
+
+export type Filter =
+  | { readonly kind: "and" | "or"; readonly parts: readonly Filter[] }
+  | { readonly kind: "not"; readonly part: Filter }
+  | Leaf;
+
+/** The leaves, from left to right. */
+export function leavesOf(filter: Filter): Leaf[] {
+  const leaves: Leaf[] = [];
+  const visit = (part: Filter): void => {
+    if (part.kind === "leaf") leaves.push(part);
+    else if (part.kind === "not") visit(part.part);
+    else part.parts.forEach(visit);
+  };
+  visit(filter);
+  return leaves;
+}
+
+/** Both filters; null stands for every record. */
+export function both(first: Filter | null, second: Filter | null): Filter | null {
+  if (first === null || second === null) return first ?? second;
+  return { kind: "and", parts: [first, second] };
+}
+
+/** Which fields are declared as `datetime`. */
+export type IsTime = (field: string) => boolean;
+
+export const timesOf =
+  (definitions: Readonly<IndexDefinitions>): IsTime =>
+  (field) =>
+    definitions[`${metadataPrefix}${field}`]?.type === "datetime";
+
+/** The filter where fields are declared as `datetime`. @throws invalid_filter where an operand is no moment */
+export function withTimes(filter: Filter, isTime: IsTime): Filter {
+  switch (filter.kind) {
+    case "leaf":
+      return isTime(filter.field.name) ? { ...filter, condition: filter.condition.asTime() } : filter;
+    case "not":
+      return { kind: "not", part: withTimes(filter.part, isTime) };
+    default:
+      return { kind: filter.kind, parts: filter.parts.map((part) => withTimes(part, isTime)) };
+  }
+}
+
+/** Filters with equal keys hold for the same records. */
+export function keyOf(filter: Filter): string {
+  switch (filter.kind) {
+    case "leaf":
+      return `${JSON.stringify(filter.field.name)} ${filter.condition.key}`;
+    case "not":
+      return `not (${keyOf(filter.part)})`;
+    default:
+      return `${filter.kind} (${filter.parts.map(keyOf).join(", ")})`;
+  }
+}

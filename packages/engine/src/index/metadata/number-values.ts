@@ -1,0 +1,301 @@
+// Which records have a number, or a moment, beyond a bound?
+//
+// The values lie in buckets by their order, at most `bucketsMax`; a bucket has pairs of value and ordinal in no order. Between two buckets is
+// a bitmap of all records with a value before that boundary:
+//
+//   values    -inf ..... b1 ........ b2 ............ b3 ..... +inf
+//   buckets   |    0     |     1     |       2       |    3     |
+//   below          (none)      [1]         [2]             [3]          below[i]: some value is less than b(i)
+//
+// So "less than x" is one bitmap and the pairs of one bucket, about a sixty-fourth of the records: its cost does not grow with the records
+// that match. "At least x" is what is left of all records with a value; only a record with several values can be in both, so those have
+// bitmaps in the other direction, too (`above`). A bucket is halved when it has twice its share of the pairs, and the two neighbours with
+// the fewest pairs are joined where there are too many. Pairs with one value are never parted.
+//
+// What was tried: bit slices of the values' ranks take a third of the memory, and 40 passes over all records in place of one
+// (docs/decisions/filters.md).
+
+import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
+import { sharedArray } from "../../base/shared-array.ts";
+import type { Steps } from "../../base/steps.ts";
+import type { BitmapBuilder } from "../bitmap-builder.ts";
+import { GrowingBitmap } from "./growing-bitmap.ts";
+
+const bucketsMax = 64;
+/** Smaller buckets are not halved. */
+const pairsMin = 512;
+
+/** Pairs that are copied at a step. */
+const pairsPerStep = 1_024;
+
+class Bucket {
+  /** The least value that belongs into it. */
+  readonly from: number;
+  readonly values = new Growable(Float64Array, 16);
+  readonly ordinals = new Growable(Uint32Array, 16);
+  least = Number.POSITIVE_INFINITY;
+  greatest = Number.NEGATIVE_INFINITY;
+
+  constructor(from: number) {
+    this.from = from;
+  }
+
+  get length(): number {
+    return this.values.length;
+  }
+
+  add(value: number, ordinal: number): void {
+    this.values.push(value);
+    this.ordinals.push(ordinal);
+    this.least = Math.min(this.least, value);
+    this.greatest = Math.max(this.greatest, value);
+  }
+
+  get memoryBytes(): number {
+    return this.values.memoryBytes + this.ordinals.memoryBytes;
+  }
+}
+
+/** What a checkpoint stores of the values, besides the pairs. */
+export type NumberState = { readonly buckets: readonly { readonly from: number; readonly length: number }[] };
+
+export class NumberValues {
+  #buckets: Bucket[] = [new Bucket(Number.NEGATIVE_INFINITY)];
+  /** below[i]: records with a value in a bucket before i. */
+  #below: GrowingBitmap[] = [new GrowingBitmap()];
+  /** above[i]: of the records with several values, those with one in bucket i or behind it. */
+  #above: GrowingBitmap[] = [new GrowingBitmap()];
+  readonly #all = new GrowingBitmap();
+  readonly #several = new GrowingBitmap();
+  /** Pairs in all buckets. */
+  pairs = 0;
+
+  /** Adds a record with its values, at least one. Ordinals ascend. */
+  add(ordinal: number, values: readonly number[]): void {
+    const different = values.length === 1 ? values : [...new Set(values)];
+    this.#all.add(ordinal);
+    if (different.length > 1) this.#several.add(ordinal);
+    for (const value of different) this.#addPair(ordinal, value === 0 ? 0 : value, different.length > 1);
+  }
+
+  #addPair(ordinal: number, value: number, isOneOfSeveral: boolean): void {
+    const at = this.#bucketOf(value);
+    const bucket = this.#buckets[at];
+    bucket.add(value, ordinal);
+    this.pairs++;
+    for (let i = at + 1; i < this.#buckets.length; i++) this.#below[i].add(ordinal);
+    if (isOneOfSeveral) for (let i = 0; i <= at; i++) this.#above[i].add(ordinal);
+    if (bucket.length >= Math.max(pairsMin, (2 * this.pairs) / bucketsMax)) this.#halve(at);
+  }
+
+  /** The bucket that a value belongs into. */
+  #bucketOf(value: number): number {
+    let from = 0;
+    let to = this.#buckets.length - 1;
+    while (from < to) {
+      const middle = (from + to + 1) >>> 1;
+      if (this.#buckets[middle].from <= value) from = middle;
+      else to = middle - 1;
+    }
+    return from;
+  }
+
+  #halve(at: number): void {
+    const bucket = this.#buckets[at];
+    if (bucket.least === bucket.greatest) return;
+    const sorted = bucket.values.values.slice(0, bucket.length).sort();
+    let boundary = sorted[sorted.length >>> 1];
+    // A boundary is the least value of its bucket, and the one before must not be empty.
+    if (boundary === bucket.least) boundary = sorted.find((value) => value > bucket.least) as number;
+    const [left, right] = [new Bucket(bucket.from), new Bucket(boundary)];
+    const below = this.#below[at].copy();
+    const above = at + 1 < this.#above.length ? this.#above[at + 1].copy() : new GrowingBitmap();
+    for (let i = 0; i < bucket.length; i++) {
+      const value = bucket.values.values[i];
+      const ordinal = bucket.ordinals.values[i];
+      (value < boundary ? left : right).add(value, ordinal);
+      if (value < boundary) below.add(ordinal);
+      else if (this.#several.has(ordinal)) above.add(ordinal);
+    }
+    this.#buckets.splice(at, 1, left, right);
+    this.#below.splice(at + 1, 0, below);
+    this.#above.splice(at + 1, 0, above);
+    if (this.#buckets.length > bucketsMax) this.#join();
+  }
+
+  /** Joins the two neighbours with the fewest pairs. */
+  #join(): void {
+    let at = 0;
+    const pairsAt = (i: number) => this.#buckets[i].length + this.#buckets[i + 1].length;
+    for (let i = 1; i + 1 < this.#buckets.length; i++) if (pairsAt(i) < pairsAt(at)) at = i;
+    const [left, right] = this.#buckets.slice(at, at + 2);
+    for (let i = 0; i < right.length; i++) left.add(right.values.values[i], right.ordinals.values[i]);
+    this.#buckets.splice(at + 1, 1);
+    this.#below.splice(at + 1, 1);
+    this.#above.splice(at + 1, 1);
+  }
+
+  /** Adds the records with a value that is less than a bound; `orEqual`: or equal to it. */
+  addLess(into: BitmapBuilder, bound: number, orEqual: boolean): void {
+    const at = this.#bucketOf(bound);
+    addAll(into, this.#below[at]);
+    const { values, ordinals, length } = this.#pairsOf(at);
+    for (let i = 0; i < length; i++)
+      if (values[i] < bound || (orEqual && values[i] === bound)) into.add(ordinals[i]);
+  }
+
+  /** Adds the records with a value that is greater than a bound; `orEqual`: or equal to it. */
+  addGreater(into: BitmapBuilder, bound: number, orEqual: boolean, empty: () => BitmapBuilder): void {
+    const less = empty();
+    this.addLess(less, bound, !orEqual);
+    less.addWords(this.#several.words, Math.max(0, this.#several.firstWord));
+    const greater = addAll(empty(), this.#all).andNot(less);
+    into.or(greater);
+    less.discard();
+    greater.discard();
+    if (this.#several.count === 0) return;
+    const at = this.#bucketOf(bound);
+    if (at + 1 < this.#above.length) addAll(into, this.#above[at + 1]);
+    const { values, ordinals, length } = this.#pairsOf(at);
+    for (let i = 0; i < length; i++)
+      if (values[i] > bound || (orEqual && values[i] === bound)) into.add(ordinals[i]);
+  }
+
+  /** Adds the records with one of some values. */
+  addEqual(into: BitmapBuilder, wanted: ReadonlySet<number>): void {
+    const buckets = new Set<number>();
+    for (const value of wanted) buckets.add(this.#bucketOf(value));
+    for (const at of buckets) {
+      const { values, ordinals, length } = this.#pairsOf(at);
+      const bucket = this.#buckets[at];
+      const only = bucket.least === bucket.greatest ? bucket.least : undefined;
+      if (only !== undefined && !wanted.has(only)) continue;
+      if (wanted.size === 1) {
+        const [value] = wanted;
+        for (let i = 0; i < length; i++) if (values[i] === value) into.add(ordinals[i]);
+      } else for (let i = 0; i < length; i++) if (wanted.has(values[i])) into.add(ordinals[i]);
+    }
+  }
+
+  #pairsOf(at: number): { values: Float64Array; ordinals: Uint32Array; length: number } {
+    const { values, ordinals, length } = this.#buckets[at];
+    return { values: values.values, ordinals: ordinals.values, length };
+  }
+
+  /** All pairs that there are when it begins, in the order of the buckets, whatever is added meanwhile. */
+  *entries(): Generator<[value: number, ordinal: number]> {
+    // A bucket that is halved or joined to another one keeps its first pairs.
+    const buckets = this.#buckets.map(({ values, ordinals, length }) => ({ values, ordinals, length }));
+    for (const { values, ordinals, length } of buckets)
+      for (let i = 0; i < length; i++) yield [values.values[i], ordinals.values[i]];
+  }
+
+  /** The same values of the records that are kept, in steps. */
+  *without(keeps: (ordinal: number) => boolean): Steps<NumberValues> {
+    const made = new NumberValues();
+    for (const ordinal of this.#several.ordinals()) if (keeps(ordinal)) made.#several.add(ordinal);
+    let count = 0;
+    for (const [value, ordinal] of this.entries()) {
+      if (keeps(ordinal)) {
+        made.#all.add(ordinal);
+        made.#addPair(ordinal, value, this.#several.has(ordinal));
+      }
+      if (++count % pairsPerStep === 0) yield;
+    }
+    return made;
+  }
+
+  /** What a checkpoint stores: the buckets, and the pairs of all of them. The columns are copies, in shared memory. */
+  save(): { state: NumberState; columns: [Float64Array, Uint32Array] } {
+    const columns: [Float64Array, Uint32Array] = [
+      sharedArray(Float64Array, this.pairs),
+      sharedArray(Uint32Array, this.pairs),
+    ];
+    let end = 0;
+    const buckets = this.#buckets.map(({ from, values, ordinals, length }) => {
+      columns[0].set(values.values.subarray(0, length), end);
+      columns[1].set(ordinals.values.subarray(0, length), end);
+      end += length;
+      return { from, length };
+    });
+    return { state: { buckets }, columns };
+  }
+
+  /** @param columns values and ordinals of the pairs, bucket by bucket */
+  static restored(
+    { buckets }: NumberState,
+    [values, ordinals]: readonly [Float64Array, Uint32Array],
+  ): NumberValues {
+    const restored = new NumberValues();
+    let end = 0;
+    restored.#buckets = buckets.map(({ from, length }) => {
+      const bucket = new Bucket(from);
+      for (const until = end + length; end < until; end++) bucket.add(values[end], ordinals[end]);
+      return bucket;
+    });
+    restored.pairs = end;
+    for (const [, ordinal] of restored.entries())
+      if (!restored.#all.add(ordinal)) restored.#several.add(ordinal);
+    const below = new GrowingBitmap();
+    restored.#below = restored.#buckets.map((bucket) => {
+      const before = below.copy();
+      for (let i = 0; i < bucket.length; i++) below.add(bucket.ordinals.values[i]);
+      return before;
+    });
+    const above = new GrowingBitmap();
+    restored.#above = restored.#buckets
+      .toReversed()
+      .map((bucket) => {
+        for (let i = 0; i < bucket.length; i++)
+          if (restored.#several.has(bucket.ordinals.values[i])) above.add(bucket.ordinals.values[i]);
+        return above.copy();
+      })
+      .reverse();
+    return restored;
+  }
+
+  get memoryBytes(): number {
+    let bytes = this.#all.memoryBytes + this.#several.memoryBytes;
+    for (const bitmap of [...this.#below, ...this.#above]) bytes += bitmap.memoryBytes;
+    for (const bucket of this.#buckets) bytes += bucket.memoryBytes;
+    return bytes;
+  }
+
+  check(): void {
+    const [first] = this.#buckets;
+    invariant(first.from === Number.NEGATIVE_INFINITY, `the first bucket begins at ${first.from}`);
+    let pairs = 0;
+    for (const [at, bucket] of this.#buckets.entries()) {
+      pairs += bucket.length;
+      const next = this.#buckets[at + 1]?.from ?? Number.POSITIVE_INFINITY;
+      for (const value of bucket.values.values.subarray(0, bucket.length))
+        invariant(
+          value >= bucket.from && (value < next || next === Number.POSITIVE_INFINITY),
+          `the value ${value} is in the bucket from ${bucket.from} to ${next}`,
+        );
+      const below = new Set<number>();
+      const above = new Set<number>();
+      for (const [i, { ordinals, length }] of this.#buckets.entries())
+        for (const ordinal of ordinals.values.subarray(0, length)) {
+          if (i < at) below.add(ordinal);
+          else if (this.#several.has(ordinal)) above.add(ordinal);
+        }
+      assertSame(this.#below[at], below, `below ${bucket.from}`);
+      assertSame(this.#above[at], above, `from ${bucket.from} on`);
+    }
+    invariant(pairs === this.pairs, `${pairs} pairs, not ${this.pairs}`);
+  }
+}
+
+function addAll(into: BitmapBuilder, bitmap: GrowingBitmap): BitmapBuilder {
+  return bitmap.count === 0 ? into : into.addWords(bitmap.words, bitmap.firstWord);
+}
+
+function assertSame(bitmap: GrowingBitmap, ordinals: ReadonlySet<number>, what: string): void {
+  const found = [...bitmap.ordinals()];
+  invariant(
+    found.length === ordinals.size && found.every((ordinal) => ordinals.has(ordinal)),
+    `${found.length} records are ${what}, not ${ordinals.size}`,
+  );
+}

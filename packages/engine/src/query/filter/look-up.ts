@@ -1,0 +1,21 @@
+// Where does a search find the records that match its filter?
+
+import type { Steps } from "../../base/steps.ts";
+import type { Filter } from "../../filter/filter.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import type { View } from "../../runtime/view.ts";
+import { visibleMatches } from "./matching.ts";
+import { type FoundSet, matchesOf } from "./set-cache.ts";
+
+export type FilterLookUp = {
+  /** As a search takes them: ordinals that the version does not see can be among them. */
+  matching(filter: Filter): Steps<FoundSet>;
+  /** Those that the version sees. */
+  visible(filter: Filter): Steps<OrdinalBitmap>;
+};
+
+/** In the metadata indexes and the records of a view, in the thread that owns it. */
+export const lookUpIn = (view: View): FilterLookUp => ({
+  matching: (filter) => matchesOf(view, filter),
+  visible: (filter) => visibleMatches(view, filter),
+});

@@ -1,0 +1,78 @@
+// Which sets of matches are known already?
+//
+// Requests of one application use few filters, again and again. The sets of a collection's newest version are remembered, so none goes out of
+// date. That saves the look-ups in the indexes, or a scan of all records.
+
+import type { Steps } from "../../base/steps.ts";
+import { type Filter, keyOf } from "../../filter/filter.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import type { View } from "../../runtime/view.ts";
+import { matchingRecords } from "./matching.ts";
+
+/** Bytes of the sets that are remembered for a collection. */
+const bytesMax = 4 * 1024 * 1024;
+/** Filters with longer keys are not remembered. */
+const keyLengthMax = 4_096;
+
+class VersionSets {
+  readonly version: number;
+  /** The one that was used last is the last one. */
+  readonly #sets = new Map<string, OrdinalBitmap>();
+  #bytes = 0;
+
+  constructor(version: number) {
+    this.version = version;
+  }
+
+  get(key: string): OrdinalBitmap | undefined {
+    const set = this.#sets.get(key);
+    if (set === undefined) return undefined;
+    this.#sets.delete(key);
+    this.#sets.set(key, set);
+    return set;
+  }
+
+  add(key: string, set: OrdinalBitmap): void {
+    const bytes = set.words.byteLength;
+    if (bytes > bytesMax || key.length > keyLengthMax || this.#sets.has(key)) return;
+    this.#sets.set(key, set);
+    this.#bytes += bytes;
+    for (const [oldest, { words }] of this.#sets) {
+      if (this.#bytes <= bytesMax) return;
+      this.#sets.delete(oldest);
+      this.#bytes -= words.byteLength;
+    }
+  }
+}
+
+/** By what all views of a collection share. */
+const known = new WeakMap<object, VersionSets>();
+
+/** The sets of the view's version; undefined if a newer one is remembered. */
+function setsOf({ identities, version }: View): VersionSets | undefined {
+  const sets = known.get(identities);
+  if (sets !== undefined && sets.version >= version) return sets.version === version ? sets : undefined;
+  const made = new VersionSets(version);
+  known.set(identities, made);
+  return made;
+}
+
+/** The matching records of a view, and how they were found. */
+export type FoundSet = {
+  readonly set: OrdinalBitmap;
+  /** Records that were read for it; undefined: an earlier request has found the set. */
+  readonly recordsRead: number | undefined;
+};
+
+/** The matching records of a view, as a search takes them (matching.ts), in steps. */
+export function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
+  const key = keyOf(filter);
+  const sets = setsOf(view);
+  const found = sets?.get(key);
+  if (found !== undefined) return { set: found, recordsRead: undefined };
+  const { readTxn, ordinalEnd, indexes } = view;
+  const reads = { count: 0 };
+  const set = yield* matchingRecords({ readTxn, ordinalEnd, indexes, reads }, filter);
+  sets?.add(key, set);
+  return { set, recordsRead: reads.count };
+}

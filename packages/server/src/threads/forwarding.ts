@@ -1,0 +1,167 @@
+// How does a request that only the owner of the database can answer get there, and its answer back?
+//
+// The owner listens on a socket without a name in the file system (an abstract one, of Linux) that nobody else is told of, and answers only
+// requests that carry the secret of this start. A request is passed on as it is, its body and the answer as streams with back pressure;
+// what belongs to a connection is left out (RFC 9110, 7.6.1). The address of the client is added.
+
+import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { Agent, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import { pipeline } from "node:stream";
+import { QuiverError } from "@quiver/protocol/errors";
+import { type RouteName, routes } from "@quiver/protocol/routes";
+import { linger } from "../accounting.ts";
+import type { Connections } from "../connections.ts";
+import { errorAnswer } from "../error-answer.ts";
+import { livePath } from "../operations/health.ts";
+import { threadRoutes } from "../routes/handlers.ts";
+
+/** Where the owner listens, and what it asks for. */
+export type OwnerSocket = { readonly path: string; readonly secret: string };
+
+const secretHeader = "x-quiver-thread";
+const addressHeader = "x-forwarded-for";
+
+export const newOwnerSocket = (): OwnerSocket => ({
+  path: `\0quiver-${process.pid}-${randomBytes(8).toString("hex")}`,
+  secret: randomBytes(32).toString("hex"),
+});
+
+/** The addresses of the clients of forwarded requests. */
+const addresses = new WeakMap<IncomingMessage, string>();
+
+/** The address of the other end of a client's connection. */
+export const addressOf = (request: IncomingMessage): string =>
+  addresses.get(request) ?? request.socket.remoteAddress ?? "unknown";
+
+/** Whether a request comes from a thread of this server; takes what the thread has added out of the headers. */
+export function isFromThread(request: IncomingMessage, { secret }: OwnerSocket): boolean {
+  const { headers } = request;
+  const { [secretHeader]: given, [addressHeader]: address } = headers;
+  headers[secretHeader] = undefined;
+  headers[addressHeader] = undefined;
+  addresses.set(request, String(address));
+  return (
+    typeof given === "string" &&
+    given.length === secret.length &&
+    timingSafeEqual(Buffer.from(given), Buffer.from(secret))
+  );
+}
+
+/** Headers that concern one connection, or that only a proxy in front of the owner may set. */
+const ofConnection = new Set([
+  "connection",
+  "expect",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "forwarded",
+  addressHeader,
+  "x-forwarded-host",
+  "x-forwarded-proto",
+  "x-forwarded-port",
+  secretHeader,
+]);
+
+/** Names and values in turn, without those of the connection. */
+function endToEnd(rawHeaders: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (!ofConnection.has(rawHeaders[i].toLowerCase())) kept.push(rawHeaders[i], rawHeaders[i + 1]);
+  return kept;
+}
+
+/** Passes requests on to the owner. */
+export class Forwarding {
+  readonly #socket: OwnerSocket;
+  readonly #connections: Connections;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, maxFreeSockets: 64 });
+
+  constructor(socket: OwnerSocket, connections: Connections) {
+    this.#socket = socket;
+    this.#connections = connections;
+  }
+
+  readonly forward = (request: IncomingMessage, response: ServerResponse): void => {
+    this.#connections.begin(response);
+    const headers = endToEnd(request.rawHeaders);
+    headers.push(addressHeader, request.socket.remoteAddress ?? "unknown", secretHeader, this.#socket.secret);
+    const hasBody = request.headers["content-length"] !== undefined;
+    if (!hasBody && request.headers["transfer-encoding"] !== undefined)
+      headers.push("transfer-encoding", "chunked");
+    const onward = httpRequest({
+      socketPath: this.#socket.path,
+      agent: this.#agent,
+      method: request.method,
+      path: request.url,
+      headers,
+      setHost: false,
+    });
+    response.once("close", () => {
+      this.#connections.end(response);
+      // The client is gone before its answer: the owner stops the work for it.
+      if (!response.writableFinished) onward.destroy();
+    });
+    response.once("finish", () => linger(request));
+    // What the client still sends is then read and thrown away, so that it can read its answer.
+    const endOnward = () => {
+      request.unpipe(onward);
+      request.resume();
+      onward.destroy();
+    };
+    onward.on("error", (error) => {
+      endOnward();
+      // If the answer had begun, its own stream fails.
+      if (!response.headersSent && !response.destroyed) refuse(response, error);
+    });
+    onward.on("response", (answer) => {
+      response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
+      pipeline(answer, response, (error) => {
+        if (error) response.destroy();
+        if (!request.complete) endOnward();
+      });
+    });
+    request.pipe(onward);
+    request.once("error", () => onward.destroy());
+  };
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/** The owner could not be reached, or has ended before its answer. */
+function refuse(response: ServerResponse, cause: Error): void {
+  const error = new QuiverError(
+    "not_ready",
+    "The server could not execute the request at this moment; whether it has changed anything is not known. Look, or send it again.",
+    {},
+    { cause },
+  );
+  const { status, body } = errorAnswer(error, undefined, randomUUID());
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+    "retry-after": "1",
+  });
+  response.end(text);
+}
+
+/** The requests that a serving thread answers itself, by method. */
+const own = new Map<string, RegExp>();
+for (const method of new Set(threadRoutes.map((name: RouteName) => routes[name].method))) {
+  const paths = threadRoutes
+    .filter((name) => routes[name].method === method)
+    .map((name) => routes[name].path.replaceAll(/\{\w+\}/g, "[^/?#]+"));
+  own.set(method, new RegExp(`^(?:${paths.join("|")})(?:\\?|$)`));
+}
+
+export function isForThread({ method, url }: IncomingMessage): boolean {
+  if (method === "GET") return url === livePath;
+  return own.get(method ?? "")?.test(url ?? "") ?? false;
+}

@@ -1,0 +1,28 @@
+// What do the owner and a serving thread tell each other, besides what concerns the database (engine/database/threads/messages.ts)?
+//
+//   thread -> owner   enter     who is this caller?
+//                     log       lines for the log
+//                     ready     it can listen
+//   owner -> thread   listen    take connections
+//                     forget    a key that was revoked
+//                     metrics   what was counted
+//                     stop      answer what has arrived, then end
+
+import type { AddressInfo } from "node:net";
+import type { CompleteServerConfig } from "../config.ts";
+import type { OwnerSocket } from "./forwarding.ts";
+import type { SharedCountsMemory } from "./shared-counts.ts";
+
+/** What a thread is started with. */
+export type ThreadStart = {
+  /** From 1. */
+  readonly slot: number;
+  readonly config: Omit<CompleteServerConfig, "clock" | "logger" | "adminKey">;
+  readonly socket: OwnerSocket;
+  readonly counts: SharedCountsMemory;
+};
+
+export type ListenCall = { readonly host: string; readonly port: number; readonly backlog: number };
+export type ListenAnswer = AddressInfo;
+export type ForgetCall = { readonly who: string };
+export type LogCall = { readonly lines: string };

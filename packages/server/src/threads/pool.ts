@@ -1,0 +1,183 @@
+// Which serving threads does a server have, and what happens when one dies?
+//
+// Each takes connections on the same port; the system spreads them. A thread that dies is replaced: its connections are lost, and nothing
+// that was acknowledged; the others go on. If threads die again and again, the pauses before the next ones grow.
+
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+import type { Database } from "@quiver/engine/database/contract";
+import { Calls } from "@quiver/engine/database/threads/calls";
+import type { SharedLimits } from "../application.ts";
+import type { Gate } from "../auth/gate.ts";
+import type { CompleteServerConfig } from "../config.ts";
+import type { ServerLog } from "../operations/log.ts";
+import type { MetricsOfThread } from "../operations/metrics.ts";
+import type { OwnerSocket } from "./forwarding.ts";
+import type { EnterCall, Lease } from "./leases.ts";
+import type { ListenAnswer, ListenCall, LogCall, ThreadStart } from "./messages.ts";
+import { AccountNumbers, clearCounts, newSharedCounts, SharedCounts } from "./shared-counts.ts";
+
+export type PoolParts = {
+  readonly config: CompleteServerConfig;
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly log: ServerLog;
+  readonly socket: OwnerSocket;
+};
+
+type Thread = {
+  readonly slot: number;
+  readonly worker: Worker;
+  readonly calls: Calls;
+  readonly ended: Promise<void>;
+};
+
+/** The first pause before a thread is replaced, and the longest, in milliseconds; a thread that has lived for the longest one resets it. */
+const pauseMs = 100;
+const pauseMaxMs = 10_000;
+
+export class ServingPool {
+  readonly #parts: PoolParts;
+  readonly #counts: ReturnType<typeof newSharedCounts>;
+  readonly #accounts = new AccountNumbers();
+  readonly #threads = new Map<number, Thread>();
+  /** What the threads listen on, once the first one does. */
+  #listening: ListenCall | undefined;
+  #isStopping = false;
+  readonly #replacing = new Set<Promise<void>>();
+  /** For the owner's application. */
+  readonly shared: SharedLimits;
+
+  constructor(parts: PoolParts) {
+    this.#parts = parts;
+    const { servingThreads } = parts.config;
+    this.#counts = newSharedCounts(1 + servingThreads);
+    // Requests without a key have the first account.
+    this.#accounts.of("nobody");
+    this.shared = {
+      threads: servingThreads,
+      countsOf: (limit) => new SharedCounts(this.#counts, limit, 0, (key) => this.#accounts.of(key)),
+    };
+    const { keys } = parts.gate;
+    if (keys !== undefined) keys.onRevoked = (who) => this.#forget(who);
+  }
+
+  /** Starts all threads. @param port 0: a free one @returns where they listen */
+  async listen(host: string, port: number, backlog: number): Promise<AddressInfo> {
+    const { servingThreads } = this.#parts.config;
+    const slots = Array.from({ length: servingThreads }, (_, i) => i + 1);
+    const [first, ...others] = await Promise.all(slots.map((slot) => this.#start(slot)));
+    const address = await first.calls.call<ListenAnswer>("listen", { host, port, backlog });
+    const listening = { host, port: address.port, backlog };
+    this.#listening = listening;
+    await Promise.all(others.map(({ calls }) => calls.call("listen", listening)));
+    return address;
+  }
+
+  /** What each thread has counted. */
+  async metrics(): Promise<MetricsOfThread[]> {
+    const asked = [...this.#threads.values()].map(({ calls }) => calls.call<MetricsOfThread>("metrics", {}));
+    const told = await Promise.allSettled(asked);
+    // A thread that dies in this moment has nothing to tell.
+    return told.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  /** Resolves when all threads have answered what had arrived, and ended. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#replacing);
+    const threads = [...this.#threads.values()];
+    await Promise.all(
+      threads.map(async ({ calls, worker, ended }) => {
+        // One that dies meanwhile is logged where its end is noticed.
+        await calls.call("stop", {}).catch(() => undefined);
+        await worker.terminate();
+        await ended;
+      }),
+    );
+  }
+
+  /** Resolves when no thread lets this caller in. */
+  async #forget(who: string): Promise<void> {
+    const threads = [...this.#threads.values()];
+    // A thread that has died has forgotten all.
+    await Promise.all(threads.map(({ calls }) => calls.call("forget", { who }).catch(() => undefined)));
+  }
+
+  /** Resolves when the thread can listen. @throws what ended it before */
+  async #start(slot: number): Promise<Thread> {
+    const { config, database, log, socket } = this.#parts;
+    const { clock: _clock, logger: _logger, adminKey: _adminKey, ...posted } = config;
+    const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts };
+    const worker = new Worker(new URL("./thread.ts", import.meta.url), {
+      workerData: start,
+      name: `serving ${slot}`,
+    });
+    const startedMs = performance.now();
+    let failure: unknown;
+    const ready = Promise.withResolvers<void>();
+    const calls: Calls = new Calls(worker, {
+      ...database.threads.handlers(slot, (payer) => this.#parts.gate.keys?.requireValid(payer)),
+      enter: (call: EnterCall) => this.#lease(call),
+      log: ({ lines }: LogCall) => log.add(lines),
+      ready: () => ready.resolve(),
+    });
+    const ended = new Promise<void>((resolve) => {
+      worker.once("error", (error) => {
+        failure = error;
+      });
+      worker.once("exit", (code) => {
+        const reason = new Error(`serving thread ${slot} has ended with exit code ${code}`, {
+          cause: failure,
+        });
+        ready.reject(reason);
+        calls.end(reason);
+        database.threads.abandon(slot);
+        clearCounts(this.#counts, slot);
+        if (this.#threads.get(slot)?.calls === calls) this.#threads.delete(slot);
+        resolve();
+        if (!this.#isStopping && this.#listening !== undefined)
+          this.#replace(slot, reason, performance.now() - startedMs);
+      });
+    });
+    database.threads.admit(slot, calls);
+    const thread = { slot, worker, calls, ended };
+    this.#threads.set(slot, thread);
+    await ready.promise;
+    return thread;
+  }
+
+  #pauseMs = pauseMs;
+
+  #replace(slot: number, reason: Error, livedMs: number): void {
+    if (livedMs > pauseMaxMs) this.#pauseMs = pauseMs;
+    const waitMs = this.#pauseMs;
+    this.#pauseMs = Math.min(pauseMaxMs, 2 * this.#pauseMs);
+    this.#parts.log.logger.error(
+      { err: reason, slot, wait_ms: waitMs },
+      "a serving thread has died; another one replaces it",
+    );
+    const replacing = this.#startAgain(slot, waitMs).finally(() => this.#replacing.delete(replacing));
+    this.#replacing.add(replacing);
+  }
+
+  async #startAgain(slot: number, waitMs: number): Promise<void> {
+    await sleep(waitMs);
+    if (this.#isStopping) return;
+    try {
+      const { calls } = await this.#start(slot);
+      await calls.call("listen", this.#listening);
+    } catch (error) {
+      // One that ended before it listened is replaced by the next one; one that cannot listen is ended, so that it is replaced.
+      this.#parts.log.logger.error({ err: error, slot }, "a serving thread could not be started");
+      await this.#threads.get(slot)?.worker.terminate();
+    }
+  }
+
+  async #lease({ headers, address }: EnterCall): Promise<Lease> {
+    const access = await this.#parts.gate.enter(headers, address);
+    const { who, role, collections, weight, filter, expiresAtMs, payer } = access;
+    return { who, role, collections, weight, filter, expiresAtMs, account: this.#accounts.of(payer) };
+  }
+}

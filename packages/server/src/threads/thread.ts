@@ -1,0 +1,71 @@
+// What does a serving thread run?
+//
+// The HTTP application with the endpoints of `threadRoutes`, on the port that all threads share. Everything else is forwarded to the owner.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { Calls } from "@quiver/engine/database/threads/calls";
+import { ThreadDatabase } from "@quiver/engine/database/threads/thread-database";
+import { invariant } from "@quiver/protocol/invariant";
+import { limits } from "@quiver/protocol/limits";
+import type { FastifyListenOptions } from "fastify";
+import { createApplication } from "../application.ts";
+import { openGate } from "../auth/gate.ts";
+import { Connections } from "../connections.ts";
+import { postedLog } from "../operations/log.ts";
+import { drainConnections } from "../stopping.ts";
+import { Forwarding, isForThread } from "./forwarding.ts";
+import { LeasedGate } from "./leases.ts";
+import type { ForgetCall, ListenCall, ThreadStart } from "./messages.ts";
+import { SharedCounts } from "./shared-counts.ts";
+
+invariant(parentPort !== null, "this is the program of a thread");
+const { slot, config, socket, counts } = workerData as ThreadStart;
+const complete = { ...config, clock: Date.now };
+const database = new ThreadDatabase(slot);
+const connections = new Connections();
+const forwarding = new Forwarding(socket, connections);
+let isStopping = false;
+
+/** The numbers of the accounts that are known here; whoever needs no key has the first one. */
+const accounts = new Map<string, number>();
+const leased = new LeasedGate(
+  (call) => calls.call("enter", call),
+  (payer, account) => accounts.set(payer, account),
+  Date.now,
+);
+const log = postedLog(config.logLevel, (lines) => calls.tell("log", { lines }));
+
+const { app, metrics } = await createApplication({
+  config: complete,
+  thread: { database, forward: forwarding.forward, isOwn: isForThread },
+  shared: {
+    threads: config.servingThreads,
+    countsOf: (limit) => new SharedCounts(counts, limit, slot, (key) => accounts.get(key) ?? 0),
+  },
+  gate: config.noAuth ? openGate(Date.now, limits.sessionIdleMs, config.corsOrigins) : leased,
+  log,
+  connections,
+  isStopping: () => isStopping,
+  version: "",
+});
+
+const calls: Calls = new Calls(parentPort, {
+  ...database.handlers,
+  async listen({ host, port, backlog }: ListenCall) {
+    // Fastify passes on what its types do not know yet.
+    const options: FastifyListenOptions & { reusePort: boolean } = { host, port, backlog, reusePort: true };
+    await app.listen(options);
+    return app.server.address();
+  },
+  forget: ({ who }: ForgetCall) => leased.forget(who),
+  metrics: () => metrics.counted(),
+  async stop() {
+    isStopping = true;
+    await drainConnections(app, connections, config.closeTimeoutMs);
+    forwarding.close();
+    await database.close();
+    log.end();
+  },
+});
+database.connect(calls);
+await calls.call("ready", {});

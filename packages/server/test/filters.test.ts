@@ -1,0 +1,231 @@
+// Are filters served over HTTP: in every search, in batches and in exports, and are wrong ones refused?
+
+import type { RouteName } from "@quiver/protocol/routes";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expectError, startTestServer, type TestServer } from "./running.ts";
+
+const c = { collection_id: "c" };
+const vector = [1, 0, 0, 0];
+const terms = [{ index: 1, value: 1 }];
+const filter = { color: "red", n: { gte: 10, lt: 20 } };
+const red = ["r10", "r13", "r16", "r19"];
+
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await startTestServer();
+  await server.makeCollection("c");
+  const vectors = Array.from({ length: 50 }, (_, i) => ({
+    id: `r${i}`,
+    dense_values: [i, 1, 0, 0],
+    sparse_values: [[1, 1 + i]],
+    text: "fox",
+    metadata: { color: ["blue", "red", "green"][i % 3], n: i },
+  }));
+  expect((await server.call("streamingUpsert", c, { vectors })).status).toBe(200);
+});
+afterAll(() => server.end());
+
+type Results = { results: { id: string }[] };
+const idsOf = ({ results }: Results) => results.map(({ id }) => id).sort();
+
+/** Every search, with the path of a query's filter. */
+const searches: readonly [name: RouteName, body: object, own: (filter: unknown) => object, path: string][] = [
+  ["searchDense", { query_vector: vector }, (one) => ({ query_vector: vector, filter: one }), "filter"],
+  ["searchSparse", { query_terms: terms }, (one) => ({ query_terms: terms, filter: one }), "filter"],
+  ["searchText", { query: "fox" }, (one) => ({ query: "fox", filter: one }), "filter"],
+  [
+    "searchHybrid",
+    { query_vector: vector, query_text: "fox" },
+    (one) => ({ query_vector: vector, query_text: "fox", filter: one }),
+    "filter",
+  ],
+  [
+    "searchBatchDense",
+    { queries: [{ vector }] },
+    (one) => ({ queries: [{ vector, filter: one }] }),
+    "queries[0].filter",
+  ],
+  [
+    "searchBatchSparse",
+    { query_terms_list: [terms] },
+    (one) => ({ query_terms_list: [{ query_terms: terms, filter: one }] }),
+    "query_terms_list[0].filter",
+  ],
+  [
+    "searchBatchText",
+    { queries: ["fox"] },
+    (one) => ({ queries: [{ query: "fox", filter: one }] }),
+    "queries[0].filter",
+  ],
+  [
+    "searchBatchHybrid",
+    { queries: [{ query_vector: vector, query_terms: terms }] },
+    (one) => ({ queries: [{ query_vector: vector, query_terms: terms, filter: one }] }),
+    "queries[0].filter",
+  ],
+];
+
+describe("[W6] [W7] a filter", () => {
+  for (const [name, body, own, path] of searches)
+    test(`of ${name}`, async () => {
+      for (const sent of [{ ...body, filter }, own(filter), { ...own({ color: "red" }), filter }]) {
+        const { status, json, text } = await server.call(name, c, sent);
+        expect(status, text).toBe(200);
+        const [first] = Array.isArray(json) ? json : [json];
+        expect(idsOf(first)).toEqual(red);
+      }
+      expect(idsOf([(await server.call(name, c, { ...body, filter: null })).json].flat()[0]).length).toBe(10);
+      const wrong = await server.call(name, c, own({ color: { is: "red" } }));
+      expectError(wrong, 400, "invalid_filter");
+      expect(wrong.json.error.details.path).toBe(`${path}.color.is`);
+    });
+
+  test("of an export, as a query parameter", async () => {
+    const exported = await server.call(
+      "exportVectors",
+      c,
+      undefined,
+      `?filter=${encodeURIComponent(JSON.stringify(filter))}`,
+    );
+    expect(exported.status).toBe(200);
+    expect(exported.headers.get("x-quiver-count")).toBe("4");
+    const lines = exported.text.trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line).id).sort()).toEqual(red);
+    expectError(await server.call("exportVectors", c, undefined, "?filter=red"), 400, "invalid_filter");
+    expectError(await server.call("exportVectors", c, undefined, "?filter=[]"), 400, "invalid_filter");
+  });
+});
+
+test("[W5] any JSON in place of a filter is served, or is 400 invalid_filter", async () => {
+  for (const value of [
+    0,
+    "",
+    "red",
+    true,
+    [],
+    [{}],
+    { a: {} },
+    { a: [] },
+    { and: null },
+    { not: [] },
+    { Is: 1 },
+    {},
+    { "": "" },
+  ]) {
+    const answer = await server.call("searchDense", c, { query_vector: vector, filter: value });
+    if (answer.status !== 200) expectError(answer, 400, "invalid_filter");
+  }
+});
+
+describe("records that match", () => {
+  const path = { ...c, vector_id: "r7" };
+
+  test("[H1] [W9] are counted, and their values", async () => {
+    expect((await server.call("countVectors", c, { filter })).json).toEqual({ count: 4 });
+    expect((await server.call("countVectors", c, {})).json).toEqual({ count: 50 });
+    const { json } = await server.call("facetVectors", c, { field: "color", filter: { n: { lt: 4 } } });
+    expect(json).toEqual({
+      facets: [
+        { value: "blue", count: 2 },
+        { value: "green", count: 1 },
+        { value: "red", count: 1 },
+      ],
+    });
+  });
+
+  test("[H1] [W10] [W11] are listed and fetched, with the metadata as it was written", async () => {
+    const record = { id: "exact", dense_values: [1, 1, 1, 1], metadata: {} };
+    const raw = JSON.stringify({ vectors: [record] }).replace(
+      '"metadata":{}',
+      '"metadata":{"n":1.0,"big":12345678901234567890}',
+    );
+    const upserted = await server.ask(`/vectordb/collections/c/streaming/upsert`, { raw });
+    expect(upserted.status, upserted.text).toBe(200);
+    const exact = '{"id":"exact","document_id":null,"metadata":{"n":1.0,"big":12345678901234567890}}';
+    const fetched = await server.call("fetchVectors", c, { ids: ["exact", "none"], include: ["metadata"] });
+    expect(fetched.text).toBe(`[${exact},null]`);
+    const page = await server.call("scrollVectors", c, { filter: { id: "exact" }, include: ["metadata"] });
+    expect(page.text).toBe(`{"vectors":[${exact}],"next_cursor":null}`);
+    const searched = await server.call("searchDense", c, {
+      query_vector: [1, 1, 1, 1],
+      filter: { id: "exact" },
+      include: ["metadata"],
+    });
+    expect(searched.text).toMatch(
+      /"score":[\d.]+,"text":null,"metadata":\{"n":1\.0,"big":12345678901234567890\}\}\]\}$/,
+    );
+    const [first, second] = [await server.call("scrollVectors", c, { filter, limit: 3 })].flatMap(
+      ({ json }) => [json, server.call("scrollVectors", c, { filter, limit: 3, cursor: json.next_cursor })],
+    );
+    expect(first.vectors.map(({ id }: { id: string }) => id)).toEqual(["r10", "r13", "r16"]);
+    expect((await second).json.vectors).toMatchObject([{ id: "r19", sparse_values: [[1, 20]] }]);
+    expect((await second).json.next_cursor).toBeNull();
+    expectError(await server.call("scrollVectors", c, { order_by: { field: "n" } }), 400, "index_not_found");
+  });
+
+  test("[H1] [W12] are changed and deleted by filter, and one by its id", async () => {
+    const patched = await server.ask("/vectordb/collections/c/vectors/r7", {
+      method: "PATCH",
+      raw: '{"metadata":{"color":null,"size":1e400}}',
+    });
+    expect([patched.status, patched.json]).toEqual([200, {}]);
+    const { text } = await server.call("getVector", path);
+    expect(text).toContain('"metadata":{"n":7,"size":1e400}');
+    expectError(
+      await server.call("patchVector", { ...c, vector_id: "none" }, { metadata: {} }),
+      404,
+      "vector_not_found",
+    );
+    const update = { filter: { n: { gte: 40 } }, metadata: { old: true } };
+    expect((await server.call("updateMatching", c, update)).json).toEqual({ updated: 10 });
+    expect((await server.call("countVectors", c, { filter: { old: true } })).json).toEqual({ count: 10 });
+    expect((await server.call("deleteMatching", c, { filter: { old: true } })).json).toEqual({ deleted: 10 });
+    expect((await server.call("deleteMatching", c, { filter: { old: true } })).json).toEqual({ deleted: 0 });
+    for (const body of [{ filter: {} }, { filter: { and: [] } }])
+      expectError(await server.call("deleteMatching", c, body), 400, "invalid_filter");
+    expectError(await server.call("deleteMatching", c, {}), 400, "invalid_request");
+  });
+});
+
+describe("[H1] [W8] metadata indexes", () => {
+  const field = (name: string) => ({ ...c, field: name });
+  test("are declared, shown with their status, used and deleted", async () => {
+    for (let i = 0; i < 2; i++) {
+      const created = await server.call("createMetadataIndex", field("n"), { type: "number" });
+      expect([created.status, created.json]).toEqual([202, {}]);
+    }
+    expect((await server.call("createMetadataIndex", field("a/b.c d"), { type: "keyword" })).status).toBe(
+      202,
+    );
+    await server.database.collection("c").indexed();
+    const { json } = await server.call("getMetadataIndexes", c);
+    expect(json.indexes).toMatchObject([
+      { field: "a/b.c d", type: "keyword", status: { state: "ready" } },
+      { field: "n", type: "number", status: { state: "ready", percentage_complete: 100 } },
+    ]);
+    const page = await server.call("scrollVectors", c, {
+      order_by: { field: "n", direction: "desc" },
+      limit: 2,
+    });
+    expect(page.json.vectors.map(({ id }: { id: string }) => id)).toEqual(["r39", "r38"]);
+    expectError(
+      await server.call("createMetadataIndex", field("n"), { type: "keyword" }),
+      409,
+      "index_already_exists",
+    );
+    expectError(
+      await server.call("createMetadataIndex", field("x"), { type: "text" }),
+      400,
+      "invalid_request",
+    );
+    expectError(
+      await server.call("createMetadataIndex", field("id"), { type: "keyword" }),
+      400,
+      "invalid_request",
+    );
+    expect((await server.call("deleteMetadataIndex", field("n"))).status).toBe(204);
+    expectError(await server.call("deleteMetadataIndex", field("n")), 404, "index_not_found");
+    expect((await server.call("getIndexes", c)).json).not.toHaveProperty("metadata:a/b.c d");
+  });
+});
