@@ -1,6 +1,5 @@
 // What can a caller do with one collection?
 
-import { endpoints } from "@quiver/protocol/endpoints";
 import { isQuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
@@ -39,8 +38,8 @@ import type { AnyMetadata, FieldName, FilterOf, For } from "./filter-types.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
-import { type CallOptions, defaults, type Transport } from "./transport.ts";
-import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
+import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
+import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 import { type WhereFunction, where } from "./where.ts";
 
@@ -290,13 +289,8 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * ```
    */
   upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
-    return upsertInBatches(records, options, (body) =>
-      this.#transport.request("streamingUpsert", {
-        params: this.#params,
-        body,
-        contentType: upsertType,
-        call: options,
-      }),
+    return upsertInBatches(records, options, this.#transport.form, (body) =>
+      this.#transport.request("streamingUpsert", { params: this.#params, ...body, call: options }),
     );
   }
 
@@ -414,8 +408,8 @@ export class Collection<Metadata extends object = AnyMetadata> {
     return new RecordExport(async () => {
       const query = { filter: filter == null ? undefined : JSON.stringify(filter) };
       const parts = { params: this.#params, query, call };
-      const response = await this.#transport.open(endpoints.exportVectors, parts);
-      return { response, request: `GET ${new URL(response.url).pathname}`, signal: call.signal };
+      const response = await this.#transport.open("exportVectors", parts);
+      return { response, request: `The export of ${JSON.stringify(this.name)}`, signal: call.signal };
     });
   }
 
@@ -514,9 +508,9 @@ export class Collection<Metadata extends object = AnyMetadata> {
     const params = { ...this.#params, snapshot_id: snapshotId };
     const open = (start: number) => {
       const headers: Record<string, string> = start === 0 ? {} : { range: `bytes=${start}-` };
-      return this.#transport.open(endpoints.downloadSnapshot, { params, headers, call });
+      return this.#transport.open("downloadSnapshot", { params, headers, call });
     };
-    const retries = call.retries ?? this.#transport.options.retries ?? defaults.retries;
+    const retries = call.retries ?? this.#transport.retries;
     return new SnapshotDownload(open, `GET snapshot ${snapshotId}`, call.signal, retries);
   }
 

@@ -19,8 +19,8 @@ import type {
   TextSearch,
 } from "@quiver/protocol/shapes/search";
 import type { AnyMetadata, For } from "./filter-types.ts";
-import { type DenseValues, wireQuery } from "./record.ts";
-import type { CallOptions, Transport } from "./transport.ts";
+import type { DenseValues } from "./record.ts";
+import type { CallOptions, Form, Transport } from "./transport.ts";
 
 type WithVector<T> = Omit<T, "query_vector"> & { query_vector: DenseValues };
 type WithOptionalVector<T> = Omit<T, "query_vector"> & { query_vector?: DenseValues | null };
@@ -70,7 +70,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   dense(request: For<Metadata, DenseSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchDense", {
       params: this.#params,
-      body: withWireVector(request, "query_vector", "query_vector"),
+      body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
       call,
     });
   }
@@ -80,7 +80,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
     request: For<Metadata, BatchDenseSearchInput>,
     call: CallOptions = {},
   ): Promise<BatchSearchResponse> {
-    const body = withWireQueries(request, "vector");
+    const body = withVectors(this.#transport.form, request, "vector");
     const answers = await this.#transport.request("searchBatchDense", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
@@ -98,7 +98,8 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * @throws QuiverError vector_not_found
    */
   recommend(request: RecommendInput, call: CallOptions = {}): Promise<SearchResponse> {
-    const body = withWireExamples(withWireExamples(request, "positive"), "negative");
+    const { form } = this.#transport;
+    const body = withExamples(form, withExamples(form, request, "positive"), "negative");
     return this.#transport.request("recommend", { params: this.#params, body, call });
   }
 
@@ -169,7 +170,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   hybrid(request: For<Metadata, HybridSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
     return this.#transport.request("searchHybrid", {
       params: this.#params,
-      body: withWireVector(request, "query_vector", "query_vector"),
+      body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
       call,
     });
   }
@@ -179,7 +180,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
     request: For<Metadata, BatchHybridSearchInput>,
     call: CallOptions = {},
   ): Promise<BatchSearchResponse> {
-    const body = withWireQueries(request, "query_vector");
+    const body = withVectors(this.#transport.form, request, "query_vector");
     const answers = await this.#transport.request("searchBatchHybrid", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
@@ -191,35 +192,37 @@ function oneEach(answers: BatchSearchResponse, queries: readonly unknown[]): Bat
   return answers;
 }
 
-/** The request with its vector as it is sent. Any other value is sent unchanged, so that the server reports what is wrong with it. */
-function withWireVector<Field extends string>(
+/** The request with its vector as it is passed on. Any other value stays, so that the database says what is wrong with it. */
+function withVector<Field extends string>(
+  form: Form,
   request: { readonly [field in Field]?: DenseValues | null },
   field: Field,
   path: string,
 ): unknown {
   const vector: unknown = request?.[field];
-  const sent = wireOf(vector, path);
-  return sent === vector ? request : { ...request, [field]: sent };
+  const passed = passedOn(form, vector, path);
+  return passed === vector ? request : { ...request, [field]: passed };
 }
 
-/** A vector as it is sent; any other value unchanged. */
-function wireOf(value: unknown, path: string): unknown {
-  return Array.isArray(value) || ArrayBuffer.isView(value) ? wireQuery(value as DenseValues, path) : value;
+/** A vector as it is passed on; any other value unchanged. */
+function passedOn(form: Form, value: unknown, path: string): unknown {
+  return Array.isArray(value) || ArrayBuffer.isView(value) ? form.vector(value as DenseValues, path) : value;
 }
 
 /** The same for a list of ids and vectors. */
-function withWireExamples(request: RecommendInput, field: "positive" | "negative"): RecommendInput {
+function withExamples(form: Form, request: RecommendInput, field: "positive" | "negative"): RecommendInput {
   const examples: unknown = request?.[field];
   if (!Array.isArray(examples)) return request;
-  return { ...request, [field]: examples.map((one, i) => wireOf(one, `${field}[${i}]`)) };
+  return { ...request, [field]: examples.map((one, i) => passedOn(form, one, `${field}[${i}]`)) };
 }
 
 /** The same for each query of a batch. */
-function withWireQueries<Field extends string>(
+function withVectors<Field extends string>(
+  form: Form,
   request: { readonly queries: readonly { readonly [field in Field]?: DenseValues | null }[] },
   field: Field,
 ): unknown {
   if (!Array.isArray(request?.queries)) return request;
-  const queries = request.queries.map((query, i) => withWireVector(query, field, `queries[${i}].${field}`));
+  const queries = request.queries.map((query, i) => withVector(form, query, field, `queries[${i}].${field}`));
   return { ...request, queries };
 }

@@ -9,9 +9,9 @@ import { QuiverError } from "@quiver/protocol/errors";
 import type { TransactionState } from "@quiver/protocol/shapes/transaction";
 import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
-import { encodeRecord, type RawRecord, type RecordInput } from "./record.ts";
-import type { CallOptions, Transport } from "./transport.ts";
-import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, upsertType } from "./upsert.ts";
+import type { RawRecord, RecordInput } from "./record.ts";
+import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
+import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 export type CommitOptions = CallOptions & {
@@ -56,20 +56,16 @@ export class Transaction<Metadata = AnyMetadata> {
    * Splits them into requests as `collection.upsert` does. Repeating a request changes nothing.
    */
   upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
-    return upsertInBatches(records, options, (body) =>
-      this.#transport.request("upsertVectors", {
-        params: this.#params,
-        body,
-        contentType: upsertType,
-        call: options,
-      }),
+    return upsertInBatches(records, options, this.#transport.form, (body) =>
+      this.#transport.request("upsertVectors", { params: this.#params, ...body, call: options }),
     );
   }
 
   /** Creates or replaces one record, with the endpoint for a single record. */
   async add(record: RecordInput<Metadata> | RawRecord, call: CallOptions = {}): Promise<void> {
-    const body = new TextEncoder().encode(encodeRecord(record, 0));
-    await this.#transport.request("addVector", { params: this.#params, body, call });
+    const { form } = this.#transport;
+    const body = form.single(form.record(record, 0).part);
+    await this.#transport.request("addVector", { params: this.#params, ...body, call });
   }
 
   /** Deletes a record. @throws QuiverError vector_not_found if the id is neither stored nor buffered */

@@ -1,64 +1,13 @@
-// How is a request sent, and how is its response received?
+// How do the methods of a database reach it?
 //
-// The life of a request:
-//
-//   build url and headers -> attempt -> answer ----------------------------> decoded, returned
-//                              ^           \-> failure -> may it be sent again? -> no: thrown
-//                              |                               | yes
-//                              +---------- wait <--------------+
-//
-// The wait is exponential with full jitter (a random time up to the step, so that many clients do not return at once), or Retry-After if
-// that is longer. `timeoutMs` bounds all attempts and waits together.
+// There are two ways: over HTTP (http-transport.ts), and in the same process (@quiver/database). Both take the names of the route table, and
+// give the same answers and errors. What differs is the form in which vectors and records are passed on.
 
-import { type Endpoint, endpoints } from "@quiver/protocol/endpoints";
-import { QuiverError } from "@quiver/protocol/errors";
+import type { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { invariant } from "@quiver/protocol/invariant";
 import type { RouteName } from "@quiver/protocol/routes";
-import {
-  type Failure,
-  failureOfAnswer,
-  failureOfBody,
-  failureOfFetch,
-  failureOfHead,
-  quiverError,
-} from "./answer.ts";
 import type { AnswerOf } from "./endpoints.ts";
-import type { BatchOptions } from "./upsert.ts";
-
-export const defaults = {
-  url: "http://127.0.0.1:8443",
-  timeoutMs: 60_000,
-  retries: 4,
-  /** The n-th wait is random between 0 and this, doubled n times, up to the maximum. */
-  delayStepMs: 100,
-  delayMaxMs: 5_000,
-} as const;
-
-/** The server's address, and the timeouts and retries of a client. */
-export type ClientOptions = {
-  /** Address of the server, including the path prefix of a proxy. Default `http://127.0.0.1:8443`. */
-  url?: string | URL;
-  /** API key, admin key or session token, sent as bearer key. */
-  apiKey?: string;
-  /** A function like the global `fetch`, for proxies and the like. */
-  fetch?: typeof globalThis.fetch;
-  /** Milliseconds for one request including all retries. Default 60,000. */
-  timeoutMs?: number;
-  /** Maximum number of retries of a request, if retrying is safe. Default 4. */
-  retries?: number;
-  /**
-   * Retries for this many milliseconds after a request's first failure, instead of `retries` times, such as to survive a restart of the
-   * server. `timeoutMs` still applies.
-   */
-  retryForMs?: number;
-  /** Headers to add to every request. */
-  headers?: Readonly<Record<string, string>>;
-  /** Called before each retry. */
-  onRetry?: (event: RetryEvent) => void;
-  /** Sources of time and randomness; tests replace them. */
-  runtime?: Partial<Runtime>;
-};
+import type { DenseValues, RawRecord, RecordInput } from "./record.ts";
 
 /** Options of a single call. */
 export type CallOptions = {
@@ -70,17 +19,19 @@ export type CallOptions = {
   retries?: number;
 };
 
-const clientOptions: readonly (keyof ClientOptions)[] = [
-  "url",
-  "apiKey",
-  "fetch",
-  "timeoutMs",
-  "retries",
-  "retryForMs",
-  "headers",
-  "onRetry",
-  "runtime",
-];
+/** Options of calls that write many records. */
+export type BatchOptions = {
+  /** Maximum number of records in one request. Default 1,000. */
+  batchRecords?: number;
+  /** Maximum size of one request's body in bytes. Default 8 MiB. */
+  batchBytes?: number;
+  /**
+   * Number of concurrent requests. Default 1. With more, two records with the same id in different requests may be applied in either order.
+   */
+  concurrency?: number;
+  /** Called when the number of acknowledged records, counted from the first one on, has grown. */
+  onProgress?: (progress: { acknowledged: number }) => void;
+};
 
 /** Options of all calls, and additional ones of calls that send records or commit. */
 const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex")[] = [
@@ -94,14 +45,10 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
   "waitForIndex",
 ];
 
-export type RetryEvent = {
-  /** Method and path, such as `GET /vectordb/collections`. */
-  request: string;
-  /** 1 before the first retry. */
-  retry: number;
-  delayMs: number;
-  error: QuiverError;
-};
+/** @throws QuiverError unknown_field for an unknown option */
+export function checkCallOptions(call: CallOptions | undefined): void {
+  refuseUnknownOptions(call, callOptions);
+}
 
 export type Runtime = {
   /** Milliseconds since 1970. */
@@ -112,7 +59,7 @@ export type Runtime = {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 };
 
-const systemRuntime: Runtime = {
+export const systemRuntime: Runtime = {
   now: () => Date.now(),
   random: () => Math.random(),
   sleep: (ms, signal) =>
@@ -152,294 +99,37 @@ export type RequestParts = {
   settle?: (error: QuiverError) => Promise<void>;
 };
 
-type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+/** The form in which vectors and records are passed on. */
+export interface Form<Part = unknown> {
+  /**
+   * A query's vector.
+   * @param path of it in messages
+   * @throws QuiverError invalid_request for a number that is not finite
+   */
+  vector(values: DenseValues, path: string): unknown;
+  /**
+   * A record, and its approximate size in bytes.
+   * @param position of the record in the caller's array, for messages
+   * @throws QuiverError invalid_vector for what no database could store
+   */
+  record(record: RecordInput<unknown> | RawRecord, position: number): { part: Part; bytes: number };
+  /** The body of a request that writes records, and the body of one that writes a single record. */
+  records(parts: readonly Part[]): Pick<RequestParts, "body" | "contentType">;
+  single(part: Part): Pick<RequestParts, "body" | "contentType">;
+}
 
-/** Sends requests. One per client; its only state is its settings. */
-export class Transport {
-  readonly url: URL;
+/** A way to a database. */
+export interface Transport {
   readonly runtime: Runtime;
-  readonly #options: ClientOptions;
-  readonly #headers: Readonly<Record<string, string>>;
-  readonly #fetch: typeof globalThis.fetch;
-
-  /** @throws unknown_field for an unknown option */
-  constructor(options: ClientOptions) {
-    refuseUnknownOptions(options, clientOptions);
-    this.url = parseUrl(options.url ?? defaults.url);
-    this.runtime = { ...systemRuntime, ...options.runtime };
-    this.#options = options;
-    this.#headers = requestHeaders(options);
-    // Looked up on each call, so that a global fetch that is replaced later is used.
-    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-  }
-
-  get options(): ClientOptions {
-    return this.#options;
-  }
-
-  /** Sends a request of the route table and decodes its response. */
-  request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
-    return this.#send(endpoints[route], parts, decodeJson) as Promise<AnswerOf<R>>;
-  }
-
-  /** Like `request`, but returns the raw text of the response. */
-  text(route: RouteName, parts: RequestParts = {}): Promise<string> {
-    return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
-  }
-
-  /** Sends a request and returns the response with its body unread. */
-  open(endpoint: Endpoint, parts: RequestParts = {}): Promise<Response> {
-    return this.#send(endpoint, parts, async (response) => ({ value: response }));
-  }
-
-  async #send<T>(
-    endpoint: Endpoint,
-    parts: RequestParts,
-    decode: (response: Response, request: string) => Promise<Outcome<T>>,
-  ): Promise<T> {
-    refuseUnknownOptions(parts.call, callOptions);
-    const url = this.#address(endpoint.path, parts);
-    const request = `${endpoint.method} ${url.pathname}${url.search}`;
-    const patience = new Patience(this.#options, parts.call, this.runtime);
-    let inDoubt = parts.inDoubt ?? false;
-    try {
-      for (;;) {
-        const outcome = await this.#attempt(
-          url,
-          request,
-          this.#init(endpoint, parts, patience.signal),
-          decode,
-        );
-        if (!("failure" in outcome)) return outcome.value;
-        patience.check(request);
-        const { error, fate } = outcome.failure;
-        if (fate === "answered") {
-          if (inDoubt && endpoint.done === error.code) return undefined as T;
-          if (inDoubt && parts.settle) {
-            await parts.settle(error);
-            return undefined as T;
-          }
-          throw error;
-        }
-        if (fate === "unanswered") inDoubt = true;
-        if (fate === "unanswered" && endpoint.repeat === "refused") throw error;
-        if (!(await patience.wait(request, outcome.failure))) throw error;
-      }
-    } finally {
-      patience.end();
-    }
-  }
-
-  async #attempt<T>(
-    url: URL,
-    request: string,
-    init: RequestInit,
-    decode: (response: Response, request: string) => Promise<Outcome<T>>,
-  ): Promise<Outcome<T>> {
-    try {
-      const response = await this.#fetch(url, init);
-      if (response.ok) return await decode(response, request);
-      const now = this.runtime.now();
-      if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
-      return { failure: failureOfAnswer(response, await response.text(), request, now) };
-    } catch (thrown) {
-      return { failure: failureOfFetch(thrown, request) };
-    }
-  }
-
-  #address(path: string, { params = {}, query = {} }: RequestParts): URL {
-    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeSegment(name, params[name]));
-    invariant(!filled.includes("{"), `the path ${filled} has a parameter without a value`);
-    const url = new URL(this.url);
-    url.pathname = url.pathname.replace(/\/$/, "") + filled;
-    for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined) url.searchParams.set(name, value);
-    }
-    return url;
-  }
-
-  #init(
-    { method }: Endpoint,
-    { body, contentType, upload, headers }: RequestParts,
-    signal: AbortSignal,
-  ): RequestInit {
-    const own = { ...this.#headers, ...headers };
-    if (upload !== undefined) {
-      const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
-      // A streamed body needs `duplex: "half"`, which the types do not declare.
-      return { ...init, body: upload(), duplex: "half" } as RequestInit;
-    }
-    if (body === undefined) return { method, signal, headers: own };
-    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
-    return {
-      method,
-      signal,
-      headers: { ...own, "content-type": contentType ?? "application/json" },
-      body: bytes as Uint8Array<ArrayBuffer>,
-    };
-  }
-}
-
-/** When a call ends: its deadline, the caller's signal and its retries. */
-class Patience {
-  readonly #controller = new AbortController();
-  readonly #runtime: Runtime;
-  readonly #options: ClientOptions;
-  readonly #callerSignal: AbortSignal | undefined;
-  readonly #timeoutMs: number;
-  readonly #deadline: number;
-  readonly #retriesMax: number;
-  readonly #retryForMs: number | undefined;
-  readonly #timer: ReturnType<typeof setTimeout>;
-  readonly #onCallerAbort = () => this.#controller.abort(this.#callerSignal?.reason);
-  #retries = 0;
-  #firstFailureAt: number | undefined;
-  #lastError: QuiverError | undefined;
-  #timedOut = false;
-
-  constructor(options: ClientOptions, call: CallOptions = {}, runtime: Runtime) {
-    call.signal?.throwIfAborted();
-    this.#runtime = runtime;
-    this.#options = options;
-    this.#callerSignal = call.signal;
-    this.#timeoutMs = call.timeoutMs ?? options.timeoutMs ?? defaults.timeoutMs;
-    this.#retriesMax = call.retries ?? options.retries ?? defaults.retries;
-    // Options of the call override those of the client.
-    this.#retryForMs = call.retries === undefined ? options.retryForMs : undefined;
-    this.#deadline = runtime.now() + this.#timeoutMs;
-    // A timer takes at most 2^31 - 1 milliseconds.
-    this.#timer = setTimeout(() => this.#timeOut(), Math.min(this.#timeoutMs, 0x7fff_ffff));
-    call.signal?.addEventListener("abort", this.#onCallerAbort, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
-  }
-
-  /** After a failure: throws if the caller's signal or the deadline ended the call. */
-  check(request: string): void {
-    if (this.#timedOut) throw this.#timeoutError(request);
-    this.#callerSignal?.throwIfAborted();
-  }
-
-  /** Waits before a retry. Returns false at once if there must be none. */
-  async wait(request: string, { error, retryAfterMs = 0 }: Failure): Promise<boolean> {
-    const now = this.#runtime.now();
-    this.#firstFailureAt ??= now;
-    this.#lastError = error;
-    const step = Math.min(defaults.delayMaxMs, defaults.delayStepMs * 2 ** Math.min(this.#retries, 20));
-    const delayMs = Math.max(retryAfterMs, Math.round(this.#runtime.random() * step));
-    const enough =
-      this.#retryForMs === undefined
-        ? this.#retries >= this.#retriesMax
-        : now + delayMs > this.#firstFailureAt + this.#retryForMs;
-    if (enough || now + delayMs > this.#deadline) return false;
-    this.#retries++;
-    this.#options.onRetry?.({ request, retry: this.#retries, delayMs, error });
-    try {
-      await this.#runtime.sleep(delayMs, this.signal);
-    } catch (thrown) {
-      this.check(request);
-      throw thrown;
-    }
-    return true;
-  }
-
-  #timeOut(): void {
-    this.#timedOut = true;
-    this.#controller.abort(new DOMException("The request took too long.", "TimeoutError"));
-  }
-
-  #timeoutError(request: string): QuiverError {
-    const last = this.#lastError;
-    const before = last ? ` Before that: ${last.message}` : "";
-    return quiverError(
-      "connection_failed",
-      0,
-      `${request} had no response within ${this.#timeoutMs} ms. Give the call more time (timeoutMs), or make it smaller.${before}`,
-      { reason: "timeout", timeout_ms: this.#timeoutMs },
-      last,
-    );
-  }
-}
-
-async function decodeJson(response: Response, request: string): Promise<Outcome<unknown>> {
-  if (response.status === 204 || request.startsWith("HEAD ")) return { value: undefined };
-  const text = await response.text();
-  // The export is a stream of JSON lines; to read them one by one, use `Collection.export`.
-  if (response.headers.get("content-type")?.startsWith("application/x-ndjson")) return { value: text };
-  try {
-    return { value: JSON.parse(text) };
-  } catch {
-    return { failure: failureOfBody(response, text, request) };
-  }
-}
-
-function parseUrl(given: string | URL): URL {
-  const invalid = (why: string) =>
-    new QuiverError(
-      "invalid_request",
-      `The url ${JSON.stringify(String(given))} ${why}; expected something like ${defaults.url}.`,
-      { url: String(given) },
-    );
-  let url: URL;
-  try {
-    url = new URL(given);
-  } catch {
-    throw invalid("is not a URL");
-  }
-  if (url.protocol !== "http:" && url.protocol !== "https:") throw invalid("is not http or https");
-  if (url.username !== "" || url.password !== "") {
-    throw new QuiverError(
-      "invalid_request",
-      "The url carries a user name or password, which fetch does not allow; give the key as apiKey instead.",
-    );
-  }
-  url.search = "";
-  url.hash = "";
-  return url;
-}
-
-function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, string> {
-  const all: Record<string, string> = { accept: "application/json" };
-  for (const [name, value] of Object.entries(headers ?? {})) all[name.toLowerCase()] = value;
-  // A key that was read from a file often ends with a line break.
-  const key = apiKey?.trim();
-  if (key === undefined || key === "") return all;
-  if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw new QuiverError(
-      "invalid_request",
-      "The apiKey has a character that is not allowed in an HTTP header; expected printable ASCII without spaces.",
-    );
-  }
-  all.authorization = `Bearer ${key}`;
-  return all;
-}
-
-/**
- * A path parameter as one segment of the path.
- *
- * URLs treat the segments `.` and `..` as relative paths, even when they are percent-encoded (WHATWG URL, "single-dot URL path segment"),
- * so a client based on fetch cannot address a record with such an id.
- */
-function encodeSegment(name: string, value: string | undefined): string {
-  const invalid = (why: string) =>
-    new QuiverError("invalid_request", `${name} ${JSON.stringify(value)} ${why}`, { path: name });
-  if (typeof value !== "string") throw invalid("is not a string.");
-  if (value === "") throw invalid("is empty; expected at least one character.");
-  if (value === "." || value === "..") {
-    throw invalid(
-      "cannot be part of a URL's path: fetch treats it as a relative path. The record can still be found by a search or by its document_id, and replaced by an upsert.",
-    );
-  }
-  try {
-    return encodeURIComponent(value);
-  } catch {
-    throw invalid("has half of a surrogate pair, which UTF-8 cannot represent.");
-  }
+  readonly form: Form;
+  /** How often an interrupted download is resumed in a row, unless a call says otherwise. */
+  readonly retries: number;
+  /** Executes a request of the route table and returns its answer. */
+  request<R extends RouteName>(route: R, parts?: RequestParts): Promise<AnswerOf<R>>;
+  /** Like `request`, but returns the JSON text of the answer. */
+  text(route: RouteName, parts?: RequestParts): Promise<string>;
+  /** Returns the answer with its body unread. */
+  open(route: RouteName, parts?: RequestParts): Promise<Response>;
+  /** Ends what `open` began; nothing over HTTP. */
+  close(): Promise<void>;
 }

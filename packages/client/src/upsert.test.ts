@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answer, fail, hangUp, type Step, scriptedServer } from "../test/scripted-server.ts";
 import { createClient, isQuiverError, QuiverError, RawRecord, type RecordInput } from "./client.ts";
+import { jsonForm } from "./json-form.ts";
 import { upsertInBatches } from "./upsert.ts";
 
 const records = (count: number): RecordInput[] =>
@@ -30,7 +31,9 @@ describe("batches", () => {
           const result = await upsertInBatches(
             given,
             { batchRecords, batchBytes, concurrency },
-            async (body) => {
+            jsonForm,
+            async ({ body: sentBody }) => {
+              const body = sentBody as Uint8Array;
               const vectors = recordsOf(decoder.decode(body));
               expect(vectors.length).toBeLessThanOrEqual(batchRecords);
               if (vectors.length > 1) expect(body.length).toBeLessThanOrEqual(batchBytes);
@@ -99,7 +102,7 @@ describe("batches", () => {
     let underWay = 0;
     let most = 0;
     const options = { batchRecords: 1, concurrency: 3 };
-    await upsertInBatches(records(20), options, async () => {
+    await upsertInBatches(records(20), options, jsonForm, async () => {
       most = Math.max(most, ++underWay);
       await new Promise((resolve) => setTimeout(resolve, 2));
       underWay--;

@@ -80,7 +80,7 @@ export type DatabaseLog = {
 };
 
 export { release } from "../base/bytes.ts";
-export { type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
+export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task } from "../base/scheduler.ts";

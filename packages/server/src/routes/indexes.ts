@@ -61,7 +61,7 @@ export const indexHandlers: Handlers<
 };
 
 /** The path has `tf_idf`, the response of Get index has `tf-idf`; both are accepted. */
-function indexKind(text: string): IndexKind {
+export function indexKind(text: string): IndexKind {
   const name = text === "tf_idf" ? "tf-idf" : text;
   const kind = indexKinds.find((candidate) => candidate === name);
   if (kind !== undefined) return kind;

@@ -9,7 +9,7 @@ import { includable } from "@quiver/protocol/shapes/include";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
 import { readExamples, readVector, readVectors } from "../request/dense-vectors.ts";
-import { filterParameter, integerParameter, wordsParameter } from "../request/query.ts";
+import { filterParameter, integerParameter, type Query, wordsParameter } from "../request/query.ts";
 import type { Call, Handlers } from "./handlers.ts";
 
 type SearchName =
@@ -52,16 +52,19 @@ export const searchHandlers: Handlers<SearchName> = {
     return one<ByExample>(call, (to, deadline) => to.recommend(call.body, deadline));
   },
   neighbors(call) {
-    const body = {
-      top_k: integerParameter(call.query, "top_k", 1, limits.topKMax),
-      filter: filterParameter(call.query, "filter") as Filter | null | undefined,
-      include: wordsParameter(call.query, "include", includable),
-    };
+    const body = neighborsRequest(call.query);
     return one<ByExample>({ ...call, body }, (to, deadline) =>
       to.neighbors(call.params.vector_id, body, deadline),
     );
   },
 };
+
+/** The request of the query parameters of `neighbors`. @throws invalid_request, invalid_filter */
+export const neighborsRequest = (query: Query) => ({
+  top_k: integerParameter(query, "top_k", 1, limits.topKMax),
+  filter: filterParameter(query, "filter") as Filter | null | undefined,
+  include: wordsParameter(query, "include", includable),
+});
 
 type ByExample = Pick<Collection, "recommend" | "neighbors">;
 

@@ -1,0 +1,91 @@
+// The same database in the same process, and what differs there.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { animals, codeOf, databaseContract, makeCollectionIn } from "../../client/test/database-contract.ts";
+import { connect, type Database, open, startServer } from "./index.ts";
+
+let dataDir: string;
+let database: Database;
+
+databaseContract(
+  async () => {
+    dataDir = mkdtempSync(join(tmpdir(), "quiver-embedded-"));
+    database = await open(dataDir);
+    return database;
+  },
+  async () => {
+    await database.close();
+    rmSync(dataDir, { recursive: true });
+  },
+);
+
+it("a caller's objects stay as they are, and are not kept", async () => {
+  const collection = await makeCollectionIn(database, { indexes: false });
+  const metadata = { at: new Date(0), none: undefined, deep: { list: [1] } };
+  const record = { id: "mine", dense_values: new Float64Array([0.1, 1]), metadata };
+  await collection.upsert(record);
+  metadata.deep.list.push(2);
+  record.dense_values[0] = 7;
+  const stored = await collection.get("mine");
+  expect(stored.metadata).toEqual({ at: "1970-01-01T00:00:00.000Z", deep: { list: [1] } });
+  expect(stored.dense_values?.[0]).toBeCloseTo(0.1, 6);
+});
+
+it("a record that cannot be stored is refused with its position, whatever is wrong with it", async () => {
+  const collection = await makeCollectionIn(database, { indexes: false });
+  const good = { id: "good", dense_values: [1, 0] };
+  const loop: Record<string, unknown> = {};
+  loop.loop = loop;
+  const wrong: unknown[] = [
+    null,
+    "text",
+    [1, 0],
+    { id: "a", dense_values: [1, Number.NaN] },
+    { id: "a", dense_values: new Float32Array([1, Number.POSITIVE_INFINITY]) },
+    { id: "a", dense_values: [1] },
+    { id: "a", dense_values: [1, 0], metadataJson: "{}" },
+    { id: "a", dense_values: [1, 0], metadata: loop },
+    { id: "a", dense_values: [1, 0], metadata: { n: 1n } },
+  ];
+  for (const record of wrong) {
+    const error = await collection.upsert([good, record] as never).catch((thrown: Error) => thrown);
+    expect((error as Error).message).toMatch(/^vectors\[1\]/);
+  }
+  expect(await collection.has("good")).toBe(false);
+});
+
+it("a call can be cancelled, and has a time limit", async () => {
+  const collection = await makeCollectionIn(database, { records: animals });
+  const gone = AbortSignal.abort(new Error("enough"));
+  await expect(collection.search.dense({ query_vector: [1, 0] }, { signal: gone })).rejects.toThrow("enough");
+  const many = Array.from({ length: 5_000 }, () => ({ vector: [1, 0] }));
+  const slow = collection.search.batchDense({ queries: many, top_k: 1_000, exact: true }, { timeoutMs: 1 });
+  expect(await codeOf(slow)).toEqual(["deadline_exceeded", 504]);
+});
+
+it("what only a server has is said to be the server's", async () => {
+  expect(await codeOf(database.request("listKeys"))).toEqual(["route_not_found", 404]);
+});
+
+it("a directory is used in process, then served, with the same records; two owners at a time are refused", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-moved-"));
+  const inProcess = await open(directory);
+  const { name } = await makeCollectionIn(inProcess, { records: animals });
+  const before = await inProcess.collection(name).get("bee");
+  expect(await codeOf(open(directory, { lockWaitMs: 0 }))).toEqual(["storage_failed", 500]);
+  await inProcess.close();
+  const server = await startServer({
+    dataDir: directory,
+    port: 0,
+    adminKey: "the-admin-key",
+    logLevel: "silent",
+  });
+  const overHttp: Database = connect(server.url, { apiKey: "the-admin-key" });
+  expect(await overHttp.collection(name).get("bee")).toEqual(before);
+  await overHttp.close();
+  await server.close();
+  rmSync(directory, { recursive: true });
+});

@@ -1,0 +1,48 @@
+// What does a program get that has the database in its own process?
+//
+// `open` gives the same `Database` as `connect` of @quiver/client does for a server, and `startServer` serves a directory. The engine is loaded
+// when one of them is called: importing this file costs nothing, and tells a version of Node.js that is too old.
+
+import type { Database } from "@quiver/client";
+import type { ServerConfig } from "@quiver/server/config";
+import type { RunningServer } from "@quiver/server/running-server";
+import "./node-version.ts";
+import type { OpenOptions } from "./open.ts";
+
+export * from "@quiver/client";
+export type { OpenOptions, RunningServer, ServerConfig };
+
+/**
+ * Opens the database of a directory, or creates it. Only one process can have a directory open at a time.
+ *
+ * @example
+ * ```ts no-run
+ * import { open } from "@quiver/database";
+ * await using database = await open("./data");
+ * const books = await database.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
+ * await books.upsert([{ id: "dune", dense_values: [0.9, 0.1] }]);
+ * const { results } = await books.search.dense({ query_vector: [1, 0] });
+ * ```
+ * @throws QuiverError storage_failed, format_too_new, format_too_old, data_corrupted
+ */
+export async function open(dataDir: string, options: OpenOptions = {}): Promise<Database> {
+  const { openEmbedded } = await import("./open.ts");
+  return openEmbedded(dataDir, options);
+}
+
+/**
+ * Serves the database of a directory over HTTP. Resolves when requests are accepted.
+ *
+ * @example
+ * ```ts no-run
+ * import { startServer } from "@quiver/database";
+ * const server = await startServer({ dataDir: "./data", port: 8443, adminKey: "the-admin-key" });
+ * console.log(server.url);
+ * await server.close();
+ * ```
+ * @throws ConfigError for an invalid configuration, or if the port is in use
+ */
+export async function startServer(config: ServerConfig): Promise<RunningServer> {
+  const server = await import("@quiver/server/server");
+  return server.startServer(config);
+}

@@ -1,0 +1,13 @@
+// How is a database opened in the same process?
+
+import { Database } from "@quiver/client";
+import type { DatabaseOptions } from "@quiver/engine/database/contract";
+import { openDatabase } from "@quiver/engine/database/database";
+import { EmbeddedTransport } from "./embedded.ts";
+
+/** How a database is opened; see `DatabaseOptions`. */
+export type OpenOptions = Omit<DatabaseOptions, "dataDir" | "clock" | "readerThreads">;
+
+export async function openEmbedded(dataDir: string, options: OpenOptions): Promise<Database> {
+  return new Database(new EmbeddedTransport(await openDatabase({ ...options, dataDir })));
+}

@@ -1,0 +1,69 @@
+// In which form do records reach the engine in the same process?
+//
+// As the objects that the caller gave: nothing is encoded. Records that are given as JSON text are parsed by the server's parser, because
+// numbers of metadata keep their text.
+
+import { type DenseValues, RawRecord } from "@quiver/client/record";
+import type { Form } from "@quiver/client/transport";
+import { finishAtOnce, type VectorWrite } from "@quiver/engine/database/contract";
+import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownFields } from "@quiver/protocol/fields";
+import { kindOf } from "@quiver/protocol/kind-of";
+import { VectorInput } from "@quiver/protocol/shapes/vector";
+import { readVectors } from "@quiver/server/request/dense-vectors";
+import { withExactMetadata } from "@quiver/server/request/exact-metadata";
+import { parseLines } from "@quiver/server/request/json";
+
+/** Parts are the engine's records. */
+export const recordForm: Form<VectorWrite> = {
+  vector: (values) => (values instanceof Float64Array ? Array.from(values) : values),
+  record(record, position) {
+    const path = `vectors[${position}]`;
+    if (record instanceof RawRecord) {
+      return { part: parsedRecord(record.json, path), bytes: record.json.length };
+    }
+    if (typeof record !== "object" || record === null || Array.isArray(record)) {
+      const message = `${path} is ${kindOf(record)}, expected a record with an id.`;
+      throw new QuiverError("invalid_vector", message, { path });
+    }
+    refuseUnknownFields(VectorInput, record, path);
+    const { dense_values, metadata } = record;
+    const part = {
+      ...record,
+      ...(dense_values instanceof Float64Array && { dense_values: Array.from(dense_values) }),
+      ...(metadata != null && { metadata: plainMetadata(metadata, path) }),
+    } as VectorWrite;
+    return { part, bytes: sizeOf(part) };
+  },
+  records: (parts) => ({ body: parts }),
+  single: (part) => ({ body: part }),
+};
+
+/** Metadata as JSON has it: dates as text, without keys that are undefined. The caller may change its own object afterwards. */
+function plainMetadata(metadata: object, path: string): unknown {
+  try {
+    return JSON.parse(JSON.stringify(metadata));
+  } catch (cause) {
+    const message = `${path} cannot be written as JSON: ${(cause as Error).message}.`;
+    throw new QuiverError("invalid_vector", message, { path }, { cause });
+  }
+}
+
+function parsedRecord(json: string, path: string): VectorWrite {
+  const invalid = (problem: string) => new QuiverError("invalid_vector", `${path} ${problem}`, { path });
+  if (json.trim() === "") throw invalid("is an empty text, expected a record.");
+  const parsed = finishAtOnce(parseLines(Buffer.from(json.replaceAll("\n", " "))));
+  const { vectors } = parsed.value as { vectors: VectorInput[] };
+  finishAtOnce(readVectors(vectors, "dense_values", "vectors", parsed));
+  const [record] = finishAtOnce(withExactMetadata(vectors, parsed, "vectors"));
+  return record;
+}
+
+/** Approximate bytes of a record: what its numbers and texts take. */
+function sizeOf({ dense_values, sparse_values, text, metadata }: VectorWrite): number {
+  const numbers =
+    ((dense_values as ArrayLike<number> | null)?.length ?? 0) + 2 * (sparse_values?.length ?? 0);
+  return 64 + 4 * numbers + (text?.length ?? 0) + (metadata == null ? 0 : 256);
+}
+
+export type { DenseValues };

@@ -1,0 +1,56 @@
+// How does a caller in the same process read what the server sends as a stream?
+//
+// As a `Response` with the headers that the server sends: the client's readers of exports and of snapshot files work on either.
+
+import { Readable } from "node:stream";
+import type { RequestParts } from "@quiver/client/transport";
+import type { CallLimits, Database } from "@quiver/engine/database/contract";
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import { filterParameter } from "@quiver/server/request/query";
+
+/** Bytes of lines that are passed on at once. */
+const chunkBytes = 64 * 1024;
+
+/** All records of a version that match the filter of the query, as lines of JSON. */
+export async function exportResponse(
+  database: Database,
+  { params, query = {} }: RequestParts,
+  options: CallLimits,
+): Promise<Response> {
+  const filter = filterParameter(query, "filter") as Filter | null;
+  const collection = database.collection(params?.collection_id ?? "");
+  const exported = await collection.exportMatching({ filter }, options);
+  function* chunks(): Generator<Uint8Array> {
+    try {
+      let chunk = "";
+      for (const vector of exported) {
+        chunk += `${vector.toJson()}\n`;
+        if (chunk.length < chunkBytes) continue;
+        yield Buffer.from(chunk);
+        chunk = "";
+      }
+      if (chunk !== "") yield Buffer.from(chunk);
+    } finally {
+      exported.release();
+    }
+  }
+  const headers = { "x-quiver-version": String(exported.version), "x-quiver-count": String(exported.count) };
+  return new Response(ReadableStream.from(chunks()) as never, { headers });
+}
+
+/** The file of a snapshot, from the byte on that a `Range` header names. */
+export function snapshotResponse(database: Database, { params, headers }: RequestParts): Response {
+  const { snapshot, stream } = database.snapshots.read(
+    params?.collection_id ?? "",
+    params?.snapshot_id ?? "",
+  );
+  const { size_bytes: size } = snapshot;
+  const start = Number(/^bytes=(\d+)-$/.exec(headers?.range ?? "")?.[1] ?? 0);
+  return new Response(Readable.toWeb(stream(start, size)) as never, {
+    status: start > 0 ? 206 : 200,
+    headers: {
+      "content-length": String(size - start),
+      "content-range": `bytes ${start}-${size - 1}/${size}`,
+    },
+  });
+}
