@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { endOf, startNode } from "./children.ts";
 
 /** Packages that run anywhere, and the compiler with its libraries. */
-const portablePackages = /^(@noble\/hashes|fastest-levenshtein|typebox|typescript|@typescript\/.+)$/;
+const portablePackages = /^(@noble\/hashes|typebox|typescript|@typescript\/.+)$/;
 
 /** Every breach: a line of the compiler, or a package. @param project relative to `root` */
 export async function checkHosts(root: string, project = "tsconfig.portable.json"): Promise<string[]> {

@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient, type QuiverClient, type RetryEvent } from "@quiver/client";
+import { nearestName } from "@quiver/protocol/nearest-name";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { closest } from "fastest-levenshtein";
 import { UsageError } from "./exit-codes.ts";
 import { defaultDataDir } from "./serve/settings.ts";
 import { readDuration } from "./values.ts";
@@ -24,7 +24,7 @@ export class QuiverCommand extends Command {
       .flatMap(({ long, short }) => [long, short])
       .filter((name): name is string => typeof name === "string");
     const name = flag.split("=")[0];
-    return this.error(`error: unknown option '${name}'. Did you mean ${closest(name, known)}?`, {
+    return this.error(`error: unknown option '${name}'.${suggestion(name, known)}`, {
       code: "commander.unknownOption",
       exitCode: 2,
     });
@@ -50,10 +50,16 @@ export class QuiverCommand extends Command {
       .map((command) => command.name());
     const path = this.parent ? `${this.parent.name()} ${this.name()}` : this.name();
     return this.error(
-      `error: unknown command '${name}'. Did you mean ${path} ${closest(name, known)}? See ${path} --help.`,
+      `error: unknown command '${name}'.${suggestion(name, known, path)} See ${path} --help.`,
       { code: "commander.unknownCommand", exitCode: 2 },
     );
   }
+}
+
+/** ` Did you mean X?`; "" if no known name is similar. @param path what stands before the name */
+function suggestion(name: string, known: readonly string[], path = ""): string {
+  const nearest = nearestName(name, known);
+  return nearest === undefined ? "" : ` Did you mean ${`${path} ${nearest}`.trim()}?`;
 }
 
 /** Turns a parser of values.ts into the parser of an option. */

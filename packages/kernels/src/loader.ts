@@ -65,13 +65,13 @@ const modules = new Map<string, WebAssembly.Module>();
 export function instantiateBuild(build: string, memory: WebAssembly.Memory): WebAssembly.Instance["exports"] {
   let module = modules.get(build);
   if (module === undefined) {
-    module = new WebAssembly.Module(read(new URL(`../dist/${build}.wasm`, import.meta.url)));
+    module = new WebAssembly.Module(read(build));
     modules.set(build, module);
   }
   return new WebAssembly.Instance(module, { env: { memory } }).exports;
 }
 
-type KernelReader = (build: URL) => Uint8Array<ArrayBuffer>;
+type KernelReader = (build: string) => Uint8Array<ArrayBuffer>;
 
 let read: KernelReader = (build) => {
   throw new Error(

@@ -1,7 +1,5 @@
 // Which known name is closest to an unknown one?
 
-import { distance } from "fastest-levenshtein";
-
 /** Longer names get no suggestion: the comparison is quadratic, and no known name is that long. */
 const lengthMax = 64;
 
@@ -19,10 +17,25 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   let leastEdits = Number.POSITIVE_INFINITY;
   for (const candidate of known) {
     const other = plain(candidate);
-    const edits = distance(wanted, other);
+    const edits = editsBetween(wanted, other);
     if (edits > Math.floor(Math.max(wanted.length, other.length) / 3) || edits >= leastEdits) continue;
     nearest = candidate;
     leastEdits = edits;
   }
   return nearest;
+}
+
+/** Edits between two names: letters that are inserted, deleted or replaced (Levenshtein 1965). The client has no dependencies, so it is here. */
+function editsBetween(one: string, other: string): number {
+  // Of the table of all prefixes only the last row is kept: `row[j]` are the edits from the prefix of `one` to the first j letters of `other`.
+  let row = Array.from({ length: other.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= one.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const replaced = row[j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j] + 1, next[j - 1] + 1));
+    }
+    row = next;
+  }
+  return row[other.length];
 }

@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { BackupJob, BackupMessage, BackupReport, BackupStart } from "./backup-thread.ts";
+import { threadFile } from "./thread-file.ts";
 import { fromWire } from "./writer-messages.ts";
 
 export type { BackupJob, BackupReport } from "./backup-thread.ts";
@@ -42,7 +43,7 @@ export class BackupJobs {
   ): Promise<BackupReport> {
     signal.throwIfAborted();
     const cancelled = new Int32Array(new SharedArrayBuffer(4));
-    const worker = new Worker(new URL("./backup-thread.ts", import.meta.url), {
+    const worker = new Worker(threadFile(new URL("./backup-thread.ts", import.meta.url)), {
       workerData: { job, cancelled } satisfies BackupStart,
       name: `quiver backup: ${job.kind}`,
     });

@@ -18,6 +18,7 @@ import type { TruthRequest } from "../index/hnsw/truth.ts";
 import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
 import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
+import { threadFile } from "./thread-file.ts";
 
 /** Default number of builders: all cores but one, which is for requests. */
 export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
@@ -35,7 +36,7 @@ class Thread {
 
   constructor(start: BuilderStart, background: Background) {
     this.#background = background;
-    this.#worker = new Worker(new URL("./builder-thread.ts", import.meta.url), {
+    this.#worker = new Worker(threadFile(new URL("./builder-thread.ts", import.meta.url)), {
       workerData: start,
       name: `quiver builder ${start.number}`,
     });

@@ -4,10 +4,10 @@
 // every thread imports it (node-host.test.ts).
 
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { provideKernels } from "@quiver/kernels/loader";
 import { type Host, useHost } from "../base/host.ts";
+import { kernelBytes } from "./kernel-builds.ts";
 
 /** Node.js as the host. */
 export const nodeHost: Host = {
@@ -23,10 +23,4 @@ export const nodeHost: Host = {
 };
 
 useHost(nodeHost);
-provideKernels((build) => {
-  try {
-    return readFileSync(build);
-  } catch (cause) {
-    throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
-  }
-});
+provideKernels(kernelBytes);

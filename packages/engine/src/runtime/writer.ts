@@ -8,6 +8,7 @@ import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@qui
 import { limits } from "@quiver/protocol/limits";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
+import { threadFile } from "./thread-file.ts";
 import {
   fromWire,
   type WriterCommand,
@@ -48,7 +49,7 @@ export class Writer {
    * @param onFailure called once if the thread dies; all writes are refused from then on
    */
   static async start(start: WriterStart, onFailure: (error: Error) => void): Promise<Writer> {
-    const worker = new Worker(new URL("./writer-thread.ts", import.meta.url), {
+    const worker = new Worker(threadFile(new URL("./writer-thread.ts", import.meta.url)), {
       workerData: start,
       name: "quiver writer",
     });

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import type { Database } from "@quiver/engine/database/contract";
 import { Calls } from "@quiver/engine/database/threads/calls";
+import { threadFile } from "@quiver/engine/runtime/thread-file";
 import type { SharedLimits } from "../application.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { CompleteServerConfig } from "../config.ts";
@@ -110,7 +111,7 @@ export class ServingPool {
     const { config, database, log, socket } = this.#parts;
     const { clock: _clock, logger: _logger, adminKey: _adminKey, ...posted } = config;
     const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts };
-    const worker = new Worker(new URL("./thread.ts", import.meta.url), {
+    const worker = new Worker(threadFile(new URL("./thread.ts", import.meta.url)), {
       workerData: start,
       name: `serving ${slot}`,
     });

@@ -11,6 +11,7 @@ import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { CheckReport } from "@quiver/protocol/shapes/check";
+import { threadFile } from "../../runtime/thread-file.ts";
 import type { CheckReply, CheckStart } from "./check-messages.ts";
 
 export class RunningCheck {
@@ -19,7 +20,7 @@ export class RunningCheck {
   #stop: (reason: Error) => void = () => {};
 
   constructor(start: CheckStart) {
-    this.#worker = new Worker(new URL("./check-thread.ts", import.meta.url), {
+    this.#worker = new Worker(threadFile(new URL("./check-thread.ts", import.meta.url)), {
       workerData: start,
       name: "quiver check",
     });

@@ -57,7 +57,7 @@ for (const name of ["node:fs", "buffer"])
   );
 
 const { provideKernels } = await import("@quiver/kernels/loader");
-provideKernels((build) => readFileSync(build));
+provideKernels((build) => readFileSync(new URL(`../../../../kernels/dist/${build}.wasm`, import.meta.url)));
 const { PlainCollection } = await import("./plain-collection.ts");
 const { definition, indexes, takeSteps } = await import("./plain-steps.ts");
 const { toHex } = await import("../../base/bytes.ts");

@@ -1,0 +1,128 @@
+// How are the published packages made of the workspace?
+//
+//   sources --tsc--> .cache/pack/compiled --places, rewrite, flatten--> .cache/pack/packages/NAME --npm pack--> DIR/NAME-VERSION.tgz
+//
+// A package has what its entry loads and nothing else: JavaScript with source maps, declarations that its entry needs, the kernels as bytes in
+// a module, its README and the licence.
+
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { routes } from "@quiver/protocol/routes";
+import { Flattener } from "./flatten.ts";
+import { kernelsModule } from "./kernels.ts";
+import { manifestOf } from "./manifest.ts";
+import { compiledFile, type PackageName, Places, reachable } from "./places.ts";
+import { rewriteImports, rewriteUrls, threadsOf } from "./rewrite.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const cache = join(root, ".cache", "pack");
+const compiled = join(cache, "compiled");
+const staged = join(cache, "packages");
+
+/** The modules that a package begins with: the entry, and for the command the program itself. */
+const roots: Readonly<Record<PackageName, { readonly module: string; readonly readme: string }>> = {
+  "@quiver/client": { module: "client/client", readme: "packages/client/README.md" },
+  "@quiver/database": { module: "database/index", readme: "packages/database/README.md" },
+  quiver: { module: "cli/main", readme: "packages/cli/README.md" },
+};
+const names = Object.keys(roots) as PackageName[];
+
+/** Writes a tarball of each published package. @returns their paths */
+export async function pack(out: string): Promise<string[]> {
+  compile();
+  const places = new Places(reachable(compiled, ["client/client"]));
+  const modules = loadedModules();
+  rmSync(staged, { recursive: true, force: true });
+  for (const module of modules) writeModule(module, places);
+  await writeDeclarations(places);
+  mkdirSync(out, { recursive: true });
+  return names.map((name) => {
+    const folder = join(staged, name);
+    writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifestOf(name, root, sourcesOf(folder)), null, 2)}\n`);
+    cpSync(join(root, roots[name].readme), join(folder, "README.md"));
+    cpSync(join(root, "LICENSE"), join(folder, "LICENSE"));
+    const [{ filename }] = JSON.parse(
+      execFileSync("npm", ["pack", "--json", "--pack-destination", resolve(out)], { cwd: folder, encoding: "utf8" }),
+    ) as [{ filename: string }];
+    return join(resolve(out), filename);
+  });
+}
+
+function compile(): void {
+  rmSync(compiled, { recursive: true, force: true });
+  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+  execFileSync(process.execPath, [tsc, "-p", join(import.meta.dirname, "tsconfig.json")], { stdio: "inherit" });
+}
+
+const textOf = (module: string, extension: ".js" | ".d.ts") =>
+  readFileSync(compiledFile(compiled, module, extension), "utf8");
+
+/** Everything that the packages load, threads included. */
+function loadedModules(): Set<string> {
+  let modules = reachable(compiled, Object.values(roots).map(({ module }) => module));
+  for (;;) {
+    const threads = [...modules].flatMap((module) => threadsOf(textOf(module, ".js"), module));
+    const found = reachable(compiled, [...modules, ...threads]);
+    if (found.size === modules.size) return found;
+    modules = found;
+  }
+}
+
+function write(places: Places, module: string, extension: string, text: string): void {
+  const path = join(staged, places.packageOf(module), places.pathOf(module) + extension);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}
+
+function writeModule(module: string, places: Places): void {
+  if (module === "engine/runtime/kernel-builds") {
+    write(places, module, ".js", kernelsModule(join(root, "packages", "kernels", "dist")));
+    return;
+  }
+  const text = rewriteImports(textOf(module, ".js"), module, places);
+  write(places, module, ".js", rewriteUrls(text, module, places));
+  const map = JSON.parse(readFileSync(`${compiledFile(compiled, module, ".js")}.map`, "utf8"));
+  // A path of the workspace would name a file that the package does not have; the source itself is in the map.
+  write(places, module, ".js.map", JSON.stringify({ ...map, sourceRoot: "", sources: [`${module}.ts`] }));
+}
+
+/** The declarations that the entries need. */
+async function writeDeclarations(places: Places): Promise<void> {
+  const endpointTypes = join(import.meta.dirname, "endpoint-types.ts");
+  const ofClient = reachable(compiled, ["client/client"], ".d.ts");
+  const shapes = [...ofClient].filter((module) => module.startsWith("protocol/shapes/"));
+  const sourceOf = (module: string) => join(root, "packages", module.replace("/", "/src/").concat(".ts"));
+  const flattener = new Flattener([...shapes.map(sourceOf), endpointTypes]);
+  // The client has its own declarations of the protocol, also of modules that it does not load.
+  const inClient = new Places(ofClient);
+  for (const module of ofClient) {
+    if (module === "protocol/routes") continue;
+    let text = textOf(module, ".d.ts");
+    if (module === "client/endpoints") {
+      const answerOf = (route: string) => (routes as Record<string, { answer?: object }>)[route].answer;
+      const parts = [
+        flattener.members(endpointTypes, "Params", () => undefined),
+        flattener.members(endpointTypes, "Answers", answerOf),
+        "/** The name of an endpoint. */\nexport type RouteName = keyof Answers;",
+        "/** The path parameters of a route. */\nexport type ParamsOf<R extends RouteName> = Params[R];",
+        "/** The response body of a route; undefined if it has none. */\nexport type AnswerOf<R extends RouteName> = Answers[R];",
+      ];
+      text = parts.join("\n");
+    } else if (module.startsWith("protocol/shapes/")) text = await flattener.shapes(sourceOf(module));
+    text = text.replaceAll('"@quiver/protocol/routes"', '"@quiver/client/endpoints"');
+    write(inClient, module, ".d.ts", rewriteImports(text, module, inClient));
+  }
+  for (const module of reachable(compiled, ["database/index"], ".d.ts")) {
+    if (places.packageOf(module) !== "@quiver/database") continue;
+    write(places, module, ".d.ts", rewriteImports(textOf(module, ".d.ts"), module, places));
+  }
+}
+
+/** All JavaScript of a package, for its dependencies. */
+function sourcesOf(folder: string): string[] {
+  if (!existsSync(join(folder, "dist"))) return [];
+  return readdirSync(join(folder, "dist"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".js") || path.endsWith(".d.ts"))
+    .map((path) => readFileSync(join(folder, "dist", path), "utf8"));
+}

@@ -1,0 +1,62 @@
+// What is in the package.json of a published package?
+
+import { readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { join } from "node:path";
+import { importsOf, type PackageName } from "./places.ts";
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+const internal = { "./internal/*": { types: "./dist/*.d.ts", default: "./dist/*.js" } };
+
+/** What differs between the packages. */
+const own: Readonly<Record<PackageName, Manifest>> = {
+  "@quiver/client": {
+    description: "A typed client of the vector database Quiver: Node.js, browsers, Deno and Bun, without dependencies.",
+    keywords: ["vector", "database", "search", "embeddings", "bm25", "hybrid", "quiver"],
+    engines: { node: ">=20" },
+    sideEffects: false,
+    exports: { ".": { types: "./dist/client.d.ts", default: "./dist/client.js" }, ...internal },
+  },
+  "@quiver/database": {
+    description: "The vector database Quiver in your process, and its server: dense, sparse, full-text and hybrid search.",
+    keywords: ["vector", "database", "search", "embeddings", "bm25", "hnsw", "hybrid", "embedded", "quiver"],
+    engines: { node: ">=24" },
+    exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
+  },
+  quiver: {
+    description: "The command line of the vector database Quiver: `npx quiver serve` runs the server.",
+    keywords: ["vector", "database", "search", "server", "cli", "quiver"],
+    engines: { node: ">=24" },
+    bin: { quiver: "./dist/main.js" },
+  },
+};
+
+/** @param files texts of all its modules: their imports are its dependencies */
+export function manifestOf(name: PackageName, root: string, files: readonly string[]): Manifest {
+  const read = (path: string) => JSON.parse(readFileSync(join(root, path), "utf8"));
+  const { version, license } = read("package.json") as { version: string; license: string };
+  const versions: Record<string, string> = Object.assign(
+    {},
+    ...["protocol", "engine", "server", "cli"].map((folder) => read(`packages/${folder}/package.json`).dependencies),
+  );
+  const dependencies: Record<string, string> = {};
+  for (const { specifier } of files.flatMap(importsOf)) {
+    if (specifier.startsWith(".") || isBuiltin(specifier)) continue;
+    const dependency = /^(@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier;
+    if (dependency === name) continue;
+    const wanted = dependency.startsWith("@quiver/") ? version : versions[dependency];
+    if (wanted === undefined) throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
+    dependencies[dependency] = wanted;
+  }
+  const sorted = Object.fromEntries(Object.entries(dependencies).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  return {
+    name,
+    version,
+    license,
+    type: "module",
+    ...own[name],
+    files: ["dist"],
+    ...(Object.keys(sorted).length > 0 && { dependencies: sorted }),
+  };
+}

@@ -1,0 +1,91 @@
+// In which published package, and in which file of it, is each module?
+//
+// A module is named by its source without `src`: `engine/query/plan` is packages/engine/src/query/plan.ts. Three packages are published. The
+// client has its own modules and those of the protocol that they load; the database has the engine, the kernels, the server and the rest of
+// the protocol; the command line has its own.
+
+import { readFileSync } from "node:fs";
+import { join, posix } from "node:path";
+import ts from "typescript-6";
+
+export type PackageName = "@quiver/client" | "@quiver/database" | "quiver";
+
+/** The module that a published package is imported as. */
+const entries: Readonly<Record<string, string>> = {
+  "@quiver/client": "client/client",
+  "@quiver/database": "database/index",
+};
+
+/** The compiled file of a module. */
+export const compiledFile = (compiled: string, module: string, extension: ".js" | ".d.ts"): string => {
+  const [name, ...path] = module.split("/");
+  return join(compiled, name, "src", `${path.join("/")}${extension}`);
+};
+
+/** The module that an import names; undefined for one that is not ours. @param from the importing module */
+export function moduleOf(specifier: string, from: string): string | undefined {
+  if (specifier.startsWith("."))
+    return posix.join(posix.dirname(from), specifier).replace(/\.(js|ts|d\.ts)$/, "");
+  if (Object.hasOwn(entries, specifier)) return entries[specifier];
+  const match = /^@quiver\/(\w+)\/(.+)$/.exec(specifier);
+  return match === null ? undefined : `${match[1]}/${match[2]}`;
+}
+
+/** The imports of a file, with the positions of their specifiers, quotes not included. */
+export function importsOf(text: string): readonly { specifier: string; start: number; end: number }[] {
+  return ts.preProcessFile(text, true, true).importedFiles.map(({ fileName, pos }) => {
+    // The compiler counts the opening quote or not, depending on the kind of the import.
+    const start = text.indexOf(fileName, pos);
+    return { specifier: fileName, start, end: start + fileName.length };
+  });
+}
+
+/** All modules that some modules load, themselves included. */
+export function reachable(
+  compiled: string,
+  roots: readonly string[],
+  extension: ".js" | ".d.ts" = ".js",
+): Set<string> {
+  const found = new Set(roots);
+  // A set that grows is iterated to its end.
+  for (const module of found) {
+    for (const { specifier } of importsOf(readFileSync(compiledFile(compiled, module, extension), "utf8"))) {
+      const imported = moduleOf(specifier, module);
+      if (imported !== undefined) found.add(imported);
+    }
+  }
+  return found;
+}
+
+export class Places {
+  /** The modules of the protocol that the client loads. */
+  readonly #ofClient: ReadonlySet<string>;
+
+  constructor(ofClient: ReadonlySet<string>) {
+    this.#ofClient = ofClient;
+  }
+
+  packageOf(module: string): PackageName {
+    const [folder] = module.split("/");
+    if (folder === "cli") return "quiver";
+    return folder === "client" || this.#ofClient.has(module) ? "@quiver/client" : "@quiver/database";
+  }
+
+  /** Path in the package, without an extension: `dist/protocol/errors`. */
+  pathOf(module: string): string {
+    const own = { "@quiver/client": "client/", "@quiver/database": "database/", quiver: "cli/" };
+    const prefix = own[this.packageOf(module)];
+    return `dist/${module.startsWith(prefix) ? module.slice(prefix.length) : module}`;
+  }
+
+  /** How a module of one package imports another module. */
+  specifier(from: string, to: string): string {
+    const owner = this.packageOf(to);
+    if (owner === this.packageOf(from)) {
+      const path = posix.relative(posix.dirname(this.pathOf(from)), this.pathOf(to));
+      return `${path.startsWith(".") ? "" : "./"}${path}.js`;
+    }
+    if (entries[owner] === to) return owner;
+    return `${owner}/internal/${this.pathOf(to).slice("dist/".length)}`;
+  }
+}
