@@ -60,6 +60,7 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
+    { name: "packages", what: "the published packages in an empty project", run: packages },
     { name: "tests", what: "tests (vitest)", run: () => tests() },
     {
       name: "shared",
@@ -73,6 +74,14 @@ const groups: readonly (readonly Step[])[] = [
 async function examples(): Promise<Outcome> {
   const { errors, notes, compiled, run } = await checkExamples(root);
   return { errors, notes, counted: `${compiled} examples (${run} run)` };
+}
+
+/** In a process of its own, because what it needs is installed by it. */
+async function packages(): Promise<Outcome> {
+  const args = ["tools/pack/main.ts", "--check"];
+  const { code, output } = await endOf(startNode(args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] }));
+  if (code !== 0) return { errors: [output.trimEnd()] };
+  return { errors: [], notes: output.split("\n").filter((line) => line.startsWith("not ")) };
 }
 
 /** Runs all tests, or the files whose path contains a text; vitest prints its own progress. */

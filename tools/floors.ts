@@ -51,7 +51,8 @@ const modules: Readonly<Record<string, Module>> = {
   "engine/database": { floor: 4 },
   server: { floor: 5, sees: ["protocol", "kernels", "engine/database"] },
   client: { floor: 5, sees: ["protocol"] },
-  cli: { floor: 6, sees: ["protocol", "client", "server"] },
+  database: { floor: 5.5, sees: ["protocol", "client", "server", "engine/database"] },
+  cli: { floor: 6, sees: ["protocol", "client", "server", "database"] },
   console: { floor: 6, sees: ["protocol", "client"] },
 };
 

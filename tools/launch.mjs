@@ -152,7 +152,8 @@ async function endAs({ code, signal }) {
  * fuzzed requests and kept growing; with two heaps it held 290 MB and did not grow.
  */
 function childEnvironment(nodePath) {
-  const env = { MALLOC_ARENA_MAX: "2", ...process.env };
+  // QUIVER_HOST_NODE: the packages are tried with the machine's own Node.js, too (tools/pack/check.ts).
+  const env = { MALLOC_ARENA_MAX: "2", QUIVER_HOST_NODE: process.execPath, ...process.env };
   const pathKey = Object.keys(env).find((key) => key.toUpperCase() === "PATH") ?? "PATH";
   env[pathKey] = [dirname(nodePath), env[pathKey] ?? ""].join(delimiter);
   return env;

@@ -39,11 +39,17 @@ export async function pack(out: string): Promise<string[]> {
   mkdirSync(out, { recursive: true });
   return names.map((name) => {
     const folder = join(staged, name);
-    writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifestOf(name, root, sourcesOf(folder)), null, 2)}\n`);
+    writeFileSync(
+      join(folder, "package.json"),
+      `${JSON.stringify(manifestOf(name, root, sourcesOf(folder)), null, 2)}\n`,
+    );
     cpSync(join(root, roots[name].readme), join(folder, "README.md"));
     cpSync(join(root, "LICENSE"), join(folder, "LICENSE"));
     const [{ filename }] = JSON.parse(
-      execFileSync("npm", ["pack", "--json", "--pack-destination", resolve(out)], { cwd: folder, encoding: "utf8" }),
+      execFileSync("npm", ["pack", "--json", "--pack-destination", resolve(out)], {
+        cwd: folder,
+        encoding: "utf8",
+      }),
     ) as [{ filename: string }];
     return join(resolve(out), filename);
   });
@@ -52,7 +58,9 @@ export async function pack(out: string): Promise<string[]> {
 function compile(): void {
   rmSync(compiled, { recursive: true, force: true });
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  execFileSync(process.execPath, [tsc, "-p", join(import.meta.dirname, "tsconfig.json")], { stdio: "inherit" });
+  execFileSync(process.execPath, [tsc, "-p", join(import.meta.dirname, "tsconfig.json")], {
+    stdio: "inherit",
+  });
 }
 
 const textOf = (module: string, extension: ".js" | ".d.ts") =>
@@ -60,7 +68,10 @@ const textOf = (module: string, extension: ".js" | ".d.ts") =>
 
 /** Everything that the packages load, threads included. */
 function loadedModules(): Set<string> {
-  let modules = reachable(compiled, Object.values(roots).map(({ module }) => module));
+  let modules = reachable(
+    compiled,
+    Object.values(roots).map(({ module }) => module),
+  );
   for (;;) {
     const threads = [...modules].flatMap((module) => threadsOf(textOf(module, ".js"), module));
     const found = reachable(compiled, [...modules, ...threads]);

@@ -37,7 +37,8 @@ export class Flattener {
     for (const file of this.#program.getSourceFiles()) {
       for (const alias of file.statements.filter(ts.isTypeAliasDeclaration)) {
         const symbol = this.#checker.getSymbolAtLocation(alias.name);
-        if (symbol !== undefined && isExported(alias) && isWrittenByHand(alias)) this.#named.set(symbol, file.fileName);
+        if (symbol !== undefined && isExported(alias) && isWrittenByHand(alias))
+          this.#named.set(symbol, file.fileName);
       }
     }
   }
@@ -91,7 +92,8 @@ const isExported = ({ modifiers }: ts.TypeAliasDeclaration): boolean =>
   modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 
 /** Whether a type is written in words of the language, and not derived from a schema or another value. */
-const isWrittenByHand = ({ type }: ts.TypeAliasDeclaration): boolean => !/\b(Static<|typeof )/.test(type.getText());
+const isWrittenByHand = ({ type }: ts.TypeAliasDeclaration): boolean =>
+  !/\b(Static<|typeof )/.test(type.getText());
 
 /** A documentation comment; "" without a text. */
 function comment(text: string | undefined, indent: string): string {
@@ -119,7 +121,8 @@ class Declarations {
 
   text(): string {
     const imports = [...this.#imports].map(
-      ([file, names]) => `import type { ${[...names].toSorted().join(", ")} } from "${relativeTo(this.#file, file)}";`,
+      ([file, names]) =>
+        `import type { ${[...names].toSorted().join(", ")} } from "${relativeTo(this.#file, file)}";`,
     );
     return [...imports, ...this.#parts, "export {};"].join("\n");
   }
@@ -162,7 +165,8 @@ class Declarations {
 
   #object(type: ts.Type, schema: Described | undefined, indent: string): string {
     const checker = this.#checker;
-    if (type.getCallSignatures().length > 0) throw new Error(`a function in an answer: ${checker.typeToString(type)}`);
+    if (type.getCallSignatures().length > 0)
+      throw new Error(`a function in an answer: ${checker.typeToString(type)}`);
     const inner = `${indent}  `;
     const members = checker.getIndexInfosOfType(type).map(({ keyType, type: value }) => {
       const { additionalProperties } = schema ?? {};
@@ -175,7 +179,8 @@ class Declarations {
       const declared = checker.getTypeOfSymbol(member);
       const value = isOptional ? checker.getNonNullableType(declared) : declared;
       // Without `undefined`, which the question mark says already.
-      const mayBeNull = isOptional && declared.isUnion() && declared.types.some(({ flags }) => flags & ts.TypeFlags.Null);
+      const mayBeNull =
+        isOptional && declared.isUnion() && declared.types.some(({ flags }) => flags & ts.TypeFlags.Null);
       const printed = this.print(value, described, inner) + (mayBeNull ? " | null" : "");
       const key = /^[A-Za-z_]\w*$/.test(member.name) ? member.name : JSON.stringify(member.name);
       members.push(`${comment(described?.description, inner)}${key}${isOptional ? "?" : ""}: ${printed};`);

@@ -7,7 +7,9 @@ import { join } from "node:path";
 
 /** The text of the module that stands in for engine/runtime/kernel-builds.ts. @param dist folder of the compiled kernels */
 export function kernelsModule(dist: string): string {
-  const builds = readdirSync(dist).filter((name) => name === "release.wasm" || name.endsWith("-release.wasm"));
+  const builds = readdirSync(dist).filter(
+    (name) => name === "release.wasm" || name.endsWith("-release.wasm"),
+  );
   const entries = builds.map((name) => {
     const bytes = readFileSync(join(dist, name)).toString("base64");
     return `  ${JSON.stringify(name.replace(/\.wasm$/, ""))}: ${JSON.stringify(bytes)},`;

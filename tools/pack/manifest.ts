@@ -12,14 +12,16 @@ const internal = { "./internal/*": { types: "./dist/*.d.ts", default: "./dist/*.
 /** What differs between the packages. */
 const own: Readonly<Record<PackageName, Manifest>> = {
   "@quiver/client": {
-    description: "A typed client of the vector database Quiver: Node.js, browsers, Deno and Bun, without dependencies.",
+    description:
+      "A typed client of the vector database Quiver: Node.js, browsers, Deno and Bun, without dependencies.",
     keywords: ["vector", "database", "search", "embeddings", "bm25", "hybrid", "quiver"],
     engines: { node: ">=20" },
     sideEffects: false,
     exports: { ".": { types: "./dist/client.d.ts", default: "./dist/client.js" }, ...internal },
   },
   "@quiver/database": {
-    description: "The vector database Quiver in your process, and its server: dense, sparse, full-text and hybrid search.",
+    description:
+      "The vector database Quiver in your process, and its server: dense, sparse, full-text and hybrid search.",
     keywords: ["vector", "database", "search", "embeddings", "bm25", "hnsw", "hybrid", "embedded", "quiver"],
     engines: { node: ">=24" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
@@ -38,7 +40,9 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
   const { version, license } = read("package.json") as { version: string; license: string };
   const versions: Record<string, string> = Object.assign(
     {},
-    ...["protocol", "engine", "server", "cli"].map((folder) => read(`packages/${folder}/package.json`).dependencies),
+    ...["protocol", "engine", "server", "cli"].map(
+      (folder) => read(`packages/${folder}/package.json`).dependencies,
+    ),
   );
   const dependencies: Record<string, string> = {};
   for (const { specifier } of files.flatMap(importsOf)) {
@@ -46,7 +50,8 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     const dependency = /^(@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier;
     if (dependency === name) continue;
     const wanted = dependency.startsWith("@quiver/") ? version : versions[dependency];
-    if (wanted === undefined) throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
+    if (wanted === undefined)
+      throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
     dependencies[dependency] = wanted;
   }
   const sorted = Object.fromEntries(Object.entries(dependencies).toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -22,7 +22,7 @@ databaseContract(
   },
 );
 
-it("a caller's objects stay as they are, and are not kept", async () => {
+it("[P2] a caller's objects stay as they are, and are not kept", async () => {
   const collection = await makeCollectionIn(database, { indexes: false });
   const metadata = { at: new Date(0), none: undefined, deep: { list: [1] } };
   const record = { id: "mine", dense_values: new Float64Array([0.1, 1]), metadata };
@@ -34,7 +34,7 @@ it("a caller's objects stay as they are, and are not kept", async () => {
   expect(stored.dense_values?.[0]).toBeCloseTo(0.1, 6);
 });
 
-it("a record that cannot be stored is refused with its position, whatever is wrong with it", async () => {
+it("[P1] a record that cannot be stored is refused with its position, whatever is wrong with it", async () => {
   const collection = await makeCollectionIn(database, { indexes: false });
   const good = { id: "good", dense_values: [1, 0] };
   const loop: Record<string, unknown> = {};
@@ -57,7 +57,7 @@ it("a record that cannot be stored is refused with its position, whatever is wro
   expect(await collection.has("good")).toBe(false);
 });
 
-it("a call can be cancelled, and has a time limit", async () => {
+it("[P4] a call can be cancelled, and has a time limit", async () => {
   const collection = await makeCollectionIn(database, { records: animals });
   const gone = AbortSignal.abort(new Error("enough"));
   await expect(collection.search.dense({ query_vector: [1, 0] }, { signal: gone })).rejects.toThrow("enough");
@@ -66,11 +66,11 @@ it("a call can be cancelled, and has a time limit", async () => {
   expect(await codeOf(slow)).toEqual(["deadline_exceeded", 504]);
 });
 
-it("what only a server has is said to be the server's", async () => {
+it("[P5] what only a server has is said to be the server's", async () => {
   expect(await codeOf(database.request("listKeys"))).toEqual(["route_not_found", 404]);
 });
 
-it("a directory is used in process, then served, with the same records; two owners at a time are refused", async () => {
+it("[P3] a directory is used in process, then served, with the same records; two owners at a time are refused", async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-moved-"));
   const inProcess = await open(directory);
   const { name } = await makeCollectionIn(inProcess, { records: animals });

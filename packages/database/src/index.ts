@@ -4,13 +4,12 @@
 // when one of them is called: importing this file costs nothing, and tells a version of Node.js that is too old.
 
 import type { Database } from "@quiver/client";
-import type { ServerConfig } from "@quiver/server/config";
-import type { RunningServer } from "@quiver/server/running-server";
+import type { ServerHandle, ServerOptions } from "@quiver/server/options";
 import "./node-version.ts";
 import type { OpenOptions } from "./open.ts";
 
 export * from "@quiver/client";
-export type { OpenOptions, RunningServer, ServerConfig };
+export type { OpenOptions, ServerHandle, ServerOptions };
 
 /**
  * Opens the database of a directory, or creates it. Only one process can have a directory open at a time.
@@ -42,7 +41,7 @@ export async function open(dataDir: string, options: OpenOptions = {}): Promise<
  * ```
  * @throws ConfigError for an invalid configuration, or if the port is in use
  */
-export async function startServer(config: ServerConfig): Promise<RunningServer> {
+export async function startServer(options: ServerOptions): Promise<ServerHandle> {
   const server = await import("@quiver/server/server");
-  return server.startServer(config);
+  return server.startServer(options);
 }

@@ -1,102 +1,20 @@
 // How is a server configured, and which configurations are refused?
 //
-// This type lists all options of a server. The command line fills it from flags, environment and file; a program that embeds the server
-// passes it to `startServer` directly. Nothing here reads the environment.
+// options.ts lists the options. The command line fills them from flags, environment and file; a program that embeds the server passes them
+// to `startServer` directly. Nothing here reads the environment.
 
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { limits } from "@quiver/protocol/limits";
 import type { Logger } from "pino";
+import { logLevels, type ServerOptions } from "./options.ts";
 
-export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-export type LogLevel = (typeof logLevels)[number];
+export { type LogLevel, logLevels } from "./options.ts";
 
-export type ServerConfig = {
-  /** Directory of all data; created if it does not exist. Only one server can use it at a time. */
-  dataDir: string;
-  /** How long a start waits for another server that has the directory open and is stopping. Default 10 seconds. */
-  lockWaitMs?: number;
-  /** Address or host name to listen on. Default `127.0.0.1`. */
-  host?: string;
-  /** TCP port; 0 selects a free one (see `RunningServer.port`). Default 8443. */
-  port?: number;
-
-  /**
-   * The admin key: 1 to 1,024 visible ASCII characters without a space. Without one, and without a key from an earlier start, the server
-   * generates a key and writes it to `<dataDir>/admin-key`.
-   */
-  adminKey?: string;
-  /** Serves every request without a key. Accepted only together with a loopback `host`. Default false. */
-  noAuth?: boolean;
-  /**
-   * Wrong keys that one address may send per minute; beyond this it gets 429 until the minute is over. Default 60. Clients behind one proxy
-   * share its address.
-   */
-  authFailuresMax?: number;
-  /** Origins of web pages that may call the server (`https://app.example.org`), or `["*"]` for all. Default: none. */
-  corsOrigins?: readonly string[];
-
-  /**
-   * PEM file of the certificate, followed by its chain; the server then accepts HTTPS only. It is read again when it changes. Needs
-   * `tlsKey`. Default: none (HTTP).
-   */
-  tlsCert?: string;
-  /** PEM file of the certificate's private key, without a passphrase. */
-  tlsKey?: string;
-
-  /** Largest request body in bytes; a larger one is answered with 413. Default 64 MiB. */
-  bodyLimitBytes?: number;
-  /** Bytes of request bodies in memory at a time; beyond this, requests get 503. Default 256 MiB. */
-  bodiesInMemoryBytesMax?: number;
-  /** Bytes of responses that clients have not read yet; beyond this, requests get 503. Default 256 MiB. */
-  answersInMemoryBytesMax?: number;
-  /** Deadline of a search that sends no timeout of its own. Default 1 minute. */
-  requestDeadlineMs?: number;
-  /** Longest deadline of any request, whatever timeout it sends. Default 1 minute. */
-  requestDeadlineMaxMs?: number;
-  /** Processor time of the request thread that a request may use, except exports. Default 30 seconds. */
-  requestWorkMaxMs?: number;
-  /** A request that has waited in a queue for this long gets 503. Default 2 seconds. */
-  queueWaitMs?: number;
-  /** Requests of one key in progress at a time; further ones get 503 at once. Default 2,048. */
-  keyRequestsMax?: number;
-  /** A response is aborted, and its connection closed, when the client reads nothing of it for this long. Default 2 minutes. */
-  answerStallMs?: number;
-  /** Time in which a request, including its body, must arrive completely. Default 5 minutes. */
-  requestTimeoutMs?: number;
-  /** Time in which the headers of a request must arrive. Default 1 minute, at most `requestTimeoutMs`. */
-  headersTimeoutMs?: number;
-  /** A connection without a request for this long is closed. Default 72 seconds. */
-  keepAliveTimeoutMs?: number;
-  /** Maximum number of open connections; further ones are refused. Default 10,000. */
-  connectionsMax?: number;
-  /**
-   * On close, the time for uploads that are still arriving, and long responses that are still being read, to finish. A request that has
-   * arrived is always executed and answered. Default 30 seconds.
-   */
-  closeTimeoutMs?: number;
-
-  /**
-   * Threads that take connections and search, besides the one that owns the database; 0: that one does it all. On Linux only, and not with
-   * `clock`. Default 0; the command line: one for each core, at most 8, where there are two or more.
-   */
-  servingThreads?: number;
-
-  /** Minimum severity of log lines. Default `info`. Ignored where `logger` is given. */
-  logLevel?: LogLevel;
+/** All options, also those for tests. */
+export type ServerConfig = ServerOptions & {
   /** Receives the log instead of standard output. */
   logger?: Logger;
-
-  /**
-   * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded, and requests that would still exceed it get 507, as
-   * do requests that would take the process more than 512 MiB (and 128 MiB for each serving thread) beyond it. Default: no limit.
-   */
-  memoryBudgetBytes?: number;
-  /** An open transaction that gets no operation for this long is aborted. Default 1 hour. */
-  transactionIdleMs?: number;
-  /** Number of versions that are kept and listed per collection. Default 1,000. */
-  versionsKept?: number;
-
   /** Milliseconds since 1970. Default `Date.now`. */
   clock?: () => number;
 };

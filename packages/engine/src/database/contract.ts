@@ -49,36 +49,6 @@ import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import type { Calls, Handlers } from "./threads/calls.ts";
 
-export type DatabaseOptions = {
-  /** Directory of all data; created if it does not exist. Only one process can use it at a time. */
-  dataDir: string;
-  /** How long opening waits for another process that has the directory open and is stopping. Default 10 seconds. */
-  lockWaitMs?: number;
-  /**
-   * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded; operations that would still exceed it are rejected
-   * with `memory_budget_exceeded`, as are operations that would take the process more than 512 MiB beyond it (128 MiB more for each of `readerThreads`). Default: no limit.
-   */
-  memoryBudgetBytes?: number;
-  /** An open transaction that gets no operation for this long is aborted. Default one hour. */
-  transactionIdleMs?: number;
-  /** Threads that build dense indexes. Default: the cores but one, 1 to 8. */
-  builderThreads?: number;
-  /** Threads besides the caller's that may search, at most (`Database.threads`). Each takes some memory of every graph. Default 0. */
-  readerThreads?: number;
-  /** Number of versions that are kept and listed per collection. Default 1,000. */
-  versionsKept?: number;
-  /** Receives what happens in the background. Never keys, vectors or texts. */
-  log?: DatabaseLog;
-  /** Milliseconds since 1970. */
-  clock?: () => number;
-};
-
-export type DatabaseLog = {
-  info(fields: Record<string, unknown>, message: string): void;
-  warn(fields: Record<string, unknown>, message: string): void;
-  error(fields: Record<string, unknown>, message: string): void;
-};
-
 export { release } from "../base/bytes.ts";
 export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
@@ -88,6 +58,8 @@ export { arrived, scheduler, Task } from "../base/scheduler.ts";
 export { finishAtOnce, type Steps } from "../base/steps.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";
+export { threadFile } from "../runtime/thread-file.ts";
+export type { DatabaseLog, DatabaseOptions } from "./options.ts";
 export type { VectorWrite };
 
 /** A vector that was read. */

@@ -1,0 +1,312 @@
+// Can anybody install the packages and use them?
+//
+// The tarballs are installed into an empty project. There, programs run on this Node.js and on the machine's own, which may be older; typed
+// programs compile with older compilers; bundlers make a page of the client, which a browser runs; and linters read the packages.
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { text as textOf } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
+import { build as bundle } from "esbuild";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { build as viteBuild } from "vite";
+import { pack } from "./build.ts";
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, "../..");
+const consumers = join(import.meta.dirname, "consumers");
+/** What `consumers/steps.mjs` finds, everywhere. */
+const expected = "dune, solaris, dune, dune+emma+solaris, QuiverError vector_not_found 404";
+/** What are-the-types-wrong says of every package without CommonJS. */
+const esmOnly = new Set(["CJSResolvesToESM", "NoResolution"]);
+
+type Report = { readonly errors: string[]; readonly notes: string[] };
+
+/** Everything; `errors` is empty if it works. */
+export async function checkPackages(): Promise<Report> {
+  const report: Report = { errors: [], notes: [] };
+  const folder = mkdtempSync(join(tmpdir(), "quiver-packages-"));
+  try {
+    await compileTools(report);
+    const tarballs = await pack(join(folder, "packed"));
+    await lint(tarballs, report);
+    const project = join(folder, "project");
+    await install(project, tarballs);
+    await compile(project, report);
+    const olderNode = olderNodeOf(report);
+    await embed(project, olderNode, report);
+    await serve(project, olderNode, report);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return report;
+}
+
+/** This folder is no part of the project's own compilation, because what it imports is installed later. */
+async function compileTools({ errors }: Report): Promise<void> {
+  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+  const { output } = await outputOf(
+    process.execPath,
+    [tsc, "-p", "tsconfig.check.json"],
+    import.meta.dirname,
+  );
+  if (output !== "") errors.push(output);
+}
+
+async function lint(tarballs: readonly string[], { errors }: Report): Promise<void> {
+  for (const file of tarballs) {
+    const bytes = readFileSync(file);
+    const tarball = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+    const { messages, pkg } = await publint({ pack: { tarball }, strict: true });
+    errors.push(...messages.map((message) => `publint, ${basename(file)}: ${formatMessage(message, pkg)}`));
+    const result = await checkPackage(createPackageFromTarballData(new Uint8Array(tarball)));
+    if (result.types === false) {
+      // The command has no types and cannot be imported.
+      if (pkg.exports !== undefined) errors.push(`${basename(file)} has no types`);
+      continue;
+    }
+    for (const problem of result.problems) {
+      const resolution = "resolutionKind" in problem ? problem.resolutionKind : "";
+      // Only projects of before 2022 resolve packages without their exports maps.
+      if (resolution === "node10" || (resolution === "node16-cjs" && esmOnly.has(problem.kind))) continue;
+      errors.push(`are-the-types-wrong, ${basename(file)}: ${JSON.stringify(problem)}`);
+    }
+  }
+}
+
+async function install(project: string, tarballs: readonly string[]): Promise<void> {
+  mkdirSync(project);
+  writeFileSync(
+    join(project, "package.json"),
+    JSON.stringify({ name: "empty", private: true, type: "module" }),
+  );
+  for (const name of readdirSync(consumers)) copyFileSync(join(consumers, name), join(project, name));
+  const options = ["--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+  await run("npm", ["install", ...options, ...tarballs], { cwd: project });
+}
+
+async function compile(project: string, { errors }: Report): Promise<void> {
+  const compilers = {
+    5: "tools/pack/node_modules/typescript-5",
+    6: "tools/pack/node_modules/typescript-6",
+    7: "node_modules/typescript",
+  };
+  const modules = { nodenext: "nodenext", bundler: "esnext" };
+  for (const [version, path] of Object.entries(compilers)) {
+    for (const [moduleResolution, module] of Object.entries(modules)) {
+      const options = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022"];
+      const libraries = ["--lib", "es2022,dom,dom.iterable,esnext.disposable"];
+      const kind = ["--module", module, "--moduleResolution", moduleResolution];
+      const args = [join(root, path, "bin", "tsc"), ...options, ...libraries, ...kind, "typed.ts"];
+      const { output } = await outputOf(process.execPath, args, project);
+      if (output !== "") errors.push(`TypeScript ${version}, ${moduleResolution}:\n${output}`);
+    }
+  }
+}
+
+/** The machine's own Node.js, if it is another version than this one, as one of a user may be. */
+function olderNodeOf({ notes }: Report): string | undefined {
+  const host = process.env.QUIVER_HOST_NODE;
+  if (host !== undefined && host !== process.execPath) return host;
+  notes.push("not tried with Node.js 20: this machine has no other Node.js than the one that runs the tests");
+  return undefined;
+}
+
+async function embed(project: string, olderNode: string | undefined, { errors }: Report): Promise<void> {
+  const embedded = await outputOf(process.execPath, ["embedded.mjs", "data"], project);
+  if (embedded.output.trim() !== expected) errors.push(`@quiver/database found: ${embedded.output}`);
+  // In one file with the program, without the files of its threads.
+  const require =
+    'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
+  await bundle({
+    entryPoints: [join(project, "embedded.mjs")],
+    outfile: join(project, "bundled.mjs"),
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["lmdb"],
+    banner: { js: require },
+    logLevel: "error",
+  });
+  const alone = await outputOf(process.execPath, ["bundled.mjs", "bundled"], project);
+  if (!/file of a thread is missing.*leave out @quiver\/database/.test(alone.output))
+    errors.push(`@quiver/database in one file: ${alone.output}`);
+  if (olderNode === undefined) return;
+  const refused = await outputOf(olderNode, ["embedded.mjs", "data"], project);
+  if (!/@quiver\/database needs Node\.js 24 or newer; this is 2\d/.test(refused.output))
+    errors.push(`@quiver/database, older Node.js: ${refused.output}`);
+  const command = await outputOf(olderNode, ["node_modules/quiver/dist/main.js", "--version"], project);
+  if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
+    errors.push(`quiver, older Node.js: ${command.output}`);
+}
+
+/** The installed command serves; programs and pages are its clients. */
+async function serve(project: string, olderNode: string | undefined, report: Report): Promise<void> {
+  const { errors } = report;
+  const site = new Site(await bundled(project, errors));
+  const origin = await site.listen();
+  const key = "the-admin-key-of-the-test";
+  const main = "node_modules/quiver/dist/main.js";
+  const args = ["serve", "--port", "0", "--data-dir", "served", "--admin-key", key, "--cors-origin", origin];
+  const server = spawn(process.execPath, [main, ...args], {
+    cwd: project,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(server, "close");
+  try {
+    const url = await urlOf(server.stdout);
+    for (const node of [process.execPath, olderNode]) {
+      if (node === undefined) continue;
+      const { output } = await outputOf(node, ["client.mjs", url, key], project);
+      if (output.trim() !== expected) errors.push(`@quiver/client on ${node}: ${output}`);
+    }
+    const list = [main, "collections", "list", "--url", url, "--api-key", key, "--json"];
+    const listed = await outputOf(process.execPath, list, project);
+    if (listed.code !== 0) errors.push(`quiver collections list: ${listed.output}`);
+    await browse(site, origin, `url=${encodeURIComponent(url)}&key=${key}`, report);
+  } finally {
+    server.kill("SIGTERM");
+    const [code] = await ended;
+    if (code !== 0) errors.push(`quiver serve ended with ${code}`);
+    site.close();
+  }
+}
+
+/** Serves the bundles, each in a page that posts what it has found. */
+class Site {
+  /** JavaScript by name. */
+  readonly pages: ReadonlyMap<string, string>;
+  readonly #server: Server;
+  #found: (text: string) => void = () => {};
+
+  constructor(pages: ReadonlyMap<string, string>) {
+    this.pages = pages;
+    this.#server = createServer((request, response) => {
+      const path = (request.url ?? "/").slice(1).split("?")[0];
+      const script = pages.get(path.replace(/\.js$/, ""));
+      if (request.method === "POST") {
+        void textOf(request).then((text) => this.#found(text));
+        response.end();
+      } else if (script === undefined) response.writeHead(404).end();
+      else if (path.endsWith(".js")) response.setHeader("content-type", "text/javascript").end(script);
+      else
+        response
+          .setHeader("content-type", "text/html")
+          .end(`<script type=module src="/${path}.js"></script>`);
+    });
+  }
+
+  async listen(): Promise<string> {
+    await once(this.#server.listen(0, "127.0.0.1"), "listening");
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** What the next page posts. */
+  found(): Promise<string> {
+    return new Promise((resolve) => {
+      this.#found = resolve;
+    });
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+/** The first address in the log of a server. */
+async function urlOf(log: NodeJS.ReadableStream): Promise<string> {
+  for await (const line of createInterface({ input: log })) {
+    const url = /https?:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
+    if (url === undefined) continue;
+    log.resume();
+    return url;
+  }
+  throw new Error("the server has ended before it named its address");
+}
+
+/** The page's program, as bundlers write it: name -> JavaScript. */
+async function bundled(project: string, errors: string[]): Promise<Map<string, string>> {
+  const entry = join(project, "page.mjs");
+  const pages = new Map<string, string>();
+  const common = { bundle: true, write: false, platform: "browser", format: "esm", minify: true } as const;
+  const { outputFiles } = await bundle({ ...common, entryPoints: [entry] });
+  pages.set("esbuild", outputFiles[0].text);
+  const result = await viteBuild({
+    root: project,
+    logLevel: "error",
+    build: { write: false, lib: { entry, formats: ["es"], fileName: "page" } },
+  });
+  const [output] = [result].flat() as { output: { code?: string }[] }[];
+  pages.set("vite", output.output[0].code ?? "");
+  for (const [name, text] of pages) {
+    if (/\bfrom ?"|\bnode:/.test(text)) errors.push(`${name} has left an import in the client's bundle`);
+  }
+  return pages;
+}
+
+const browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** Opens the pages in a browser. */
+async function browse(site: Site, origin: string, query: string, { errors, notes }: Report): Promise<void> {
+  const browser = browsers.find((path) => existsSync(path));
+  if (browser === undefined) {
+    notes.push("not run in a browser: this machine has no Chromium");
+    return;
+  }
+  for (const page of site.pages.keys()) {
+    const profile = mkdtempSync(join(tmpdir(), "quiver-browser-"));
+    const flags = [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      `--user-data-dir=${profile}`,
+    ];
+    const found = site.found();
+    const window = spawn(browser, [...flags, `${origin}/${page}?${query}`], { stdio: "ignore" });
+    const closed = once(window, "close");
+    const late = AbortSignal.timeout(60_000);
+    const gone = new Promise<string>((resolve) =>
+      late.addEventListener("abort", () => resolve("nothing in a minute")),
+    );
+    const text = await Promise.race([found, gone]);
+    if (text !== expected) errors.push(`the page of ${page} found: ${text}`);
+    window.kill("SIGTERM");
+    await closed;
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** Runs a program to its end. @returns everything that it wrote */
+async function outputOf(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+): Promise<{ code: number; output: string }> {
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
+  try {
+    const { stdout, stderr } = await run(program, args, { cwd, env, maxBuffer: 2 ** 26 });
+    return { code: 0, output: stdout + stderr };
+  } catch (error) {
+    const { code, stdout = "", stderr = "" } = error as { code?: number; stdout?: string; stderr?: string };
+    return { code: code ?? 1, output: stdout + stderr };
+  }
+}

@@ -1,0 +1,8 @@
+// node embedded.mjs DIR
+
+import { open } from "@quiver/database";
+import { steps } from "./steps.mjs";
+
+const database = await open(process.argv[2]);
+console.log(await steps(database, "books"));
+await database.close();
