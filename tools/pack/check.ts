@@ -109,14 +109,16 @@ async function compile(project: string, { errors }: Report): Promise<void> {
     7: "node_modules/typescript",
   };
   const modules = { nodenext: "nodenext", bundler: "esnext" };
+  const programs = { "typed.ts": "es2022,dom,dom.iterable,esnext.disposable", "typed-page.ts": "es2022,dom" };
   for (const [version, path] of Object.entries(compilers)) {
     for (const [moduleResolution, module] of Object.entries(modules)) {
-      const options = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022"];
-      const libraries = ["--lib", "es2022,dom,dom.iterable,esnext.disposable"];
-      const kind = ["--module", module, "--moduleResolution", moduleResolution];
-      const args = [join(root, path, "bin", "tsc"), ...options, ...libraries, ...kind, "typed.ts"];
-      const { output } = await outputOf(process.execPath, args, project);
-      if (output !== "") errors.push(`TypeScript ${version}, ${moduleResolution}:\n${output}`);
+      for (const [program, libraries] of Object.entries(programs)) {
+        const options = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022"];
+        const kind = ["--module", module, "--moduleResolution", moduleResolution, "--lib", libraries];
+        const args = [join(root, path, "bin", "tsc"), ...options, ...kind, program];
+        const { output } = await outputOf(process.execPath, args, project);
+        if (output !== "") errors.push(`TypeScript ${version}, ${moduleResolution}, ${program}:\n${output}`);
+      }
     }
   }
 }

@@ -17,6 +17,13 @@ import type { AnswerOf, ParamsOf } from "./endpoints.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
+declare global {
+  // Libraries before "esnext.disposable" lack it, and programs that compile with them use this package, too.
+  interface SymbolConstructor {
+    readonly asyncDispose: unique symbol;
+  }
+}
+
 /** A new collection. Kinds that are omitted are not enabled; at least one must be. */
 export type NewCollection = Pick<CreateCollection, "name"> & Partial<CreateCollection>;
 
