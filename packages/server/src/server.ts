@@ -9,6 +9,7 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
+import { isatty } from "node:tty";
 import type { Database } from "@quiver/engine/database/contract";
 import { openDatabase } from "@quiver/engine/database/database";
 import { limits } from "@quiver/protocol/limits";
@@ -30,7 +31,8 @@ import {
   type ServerConfig,
 } from "./config.ts";
 import { Connections } from "./connections.ts";
-import { givenLog, openLog, type ServerLog } from "./operations/log.ts";
+import { givenLog, openLog, readableLines, type ServerLog } from "./operations/log.ts";
+import type { LogLevel } from "./options.ts";
 import type { RunningServer } from "./running-server.ts";
 import { drainConnections } from "./stopping.ts";
 import { newOwnerSocket, type OwnerSocket } from "./threads/forwarding.ts";
@@ -54,7 +56,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   // A start that cannot listen must not leave a new data directory and a key behind. Where there is one already, the port may belong
   // to its last owner, which is ending.
   if (!existsSync(config.dataDir)) await assertFree(config);
-  const log = config.logger === undefined ? openLog(config.logLevel) : givenLog(config.logger);
+  const log = config.logger === undefined ? await standardLog(config.logLevel) : givenLog(config.logger);
   const { logger } = log;
   const socket = config.servingThreads > 0 ? newOwnerSocket() : undefined;
   const database = await openDatabase({
@@ -104,6 +106,11 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     await database.close();
     throw error;
   }
+}
+
+/** The log of standard output: for people on a terminal, as JSON elsewhere. */
+async function standardLog(level: LogLevel): Promise<ServerLog> {
+  return isatty(1) ? openLog(level, { format: await readableLines() }) : openLog(level);
 }
 
 async function openAuthentication(

@@ -2,12 +2,14 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
+import { readableLines } from "../src/operations/log.ts";
 
 const lines = 5_000;
 const program = `
   import { openLog } from ${JSON.stringify(new URL("../src/operations/log.ts", import.meta.url).href)};
-  const { logger: log } = openLog("info", 100_000);
+  const { logger: log } = openLog("info", { waitingBytesMax: 100_000 });
   for (let i = 0; i < ${lines}; i++) {
     log.info({ i, filling: "x".repeat(200) }, "line");
     if (i % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
@@ -70,4 +72,25 @@ test("[H22] the line of a request is what the general logger would write, at its
   expect(lines[2]).toEqual(lines[3]);
   expect(lines[0]).toMatchObject({ level: 30, ...given });
   expect(Object.keys(lines[0])).toEqual(Object.keys(lines[1]));
+});
+
+test("[H22] on a terminal a line has its time, level, message and fields, and a request its result", async () => {
+  const readable = await readableLines();
+  const base = { level: 30, time: "2026-01-02T03:04:05.000Z", pid: 1, hostname: "h" };
+  const request = {
+    ...base,
+    request_id: "r-1",
+    method: "POST",
+    route: "/a/:b",
+    status: 200,
+    ms: 1.25,
+    msg: "request",
+  };
+  const serving = { ...base, level: 40, url: "http://127.0.0.1:1", msg: "serving" };
+  const text = stripVTControlCharacters(readable(`${JSON.stringify(request)}\n${JSON.stringify(serving)}\n`));
+  expect(text.split("\n")).toEqual([
+    expect.stringMatching(/^\[\d\d:\d\d:05\] INFO: POST \/a\/:b 200 1\.25 ms \{"request_id":"r-1"\}$/),
+    expect.stringMatching(/^\[\d\d:\d\d:05\] WARN: serving \{"url":"http:\/\/127\.0\.0\.1:1"\}$/),
+    "",
+  ]);
 });

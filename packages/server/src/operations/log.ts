@@ -5,6 +5,8 @@
 // tenth of a whole request.) If the reader is slower than the server (a pipe whose reader hangs, a slow disk), lines are buffered up to a
 // limit. Further lines are dropped, and a line reports their number as soon as there is room again. Requests never wait for the log.
 //
+// On a terminal the lines are made readable when they are passed on; everywhere else they are JSON.
+//
 // The line of a request has a fixed form, so it is put together here, without pino, which makes lines of any form.
 
 import { hostname } from "node:os";
@@ -51,14 +53,16 @@ const metadata: unique symbol = Symbol.for("pino.metadata");
 /** Gathers lines and passes them on, many at a time. */
 class GatheredLines {
   readonly #destination: Destination;
+  readonly #format: LineFormat;
   #text = "";
   #timer: NodeJS.Timeout | undefined;
   /** Set by pino before each line. */
   lastLevel = infoLevel;
   readonly [metadata] = true;
 
-  constructor(destination: Destination) {
+  constructor(destination: Destination, format: LineFormat) {
     this.#destination = destination;
+    this.#format = format;
   }
 
   write(line: string): void {
@@ -77,7 +81,7 @@ class GatheredLines {
     this.#timer = undefined;
     const text = this.#text;
     this.#text = "";
-    if (text !== "") this.#destination.write(text);
+    if (text !== "") this.#destination.write(this.#format(text));
   }
 
   flushSync(): void {
@@ -92,11 +96,43 @@ process.once("exit", () => {
   for (const lines of gathering) lines.flushSync();
 });
 
-/** A log that goes to a file descriptor; 1 is standard output. */
+/** Lines of JSON as they are written. */
+export type LineFormat = (lines: string) => string;
+
+const unchanged: LineFormat = (lines) => lines;
+
+/** Lines for people: `09:30:12 INFO: POST /vectordb/collections 201 1.2 ms`. What makes them is loaded only where somebody reads. */
+export async function readableLines(): Promise<LineFormat> {
+  const { prettyFactory } = await import("pino-pretty");
+  const readable = prettyFactory({
+    colorize: true,
+    singleLine: true,
+    translateTime: "SYS:HH:MM:ss",
+    // These are in the message of a request, below.
+    ignore: "pid,hostname,method,route,status,ms",
+    messageFormat: ({ msg, method = "", route, status, ms }) =>
+      route === undefined
+        ? String(msg)
+        : `${method} ${route} ${status}${ms === undefined ? "" : ` ${ms} ms`}`,
+  });
+  return (lines) =>
+    lines
+      .split("\n")
+      .map((line) => (line === "" ? "" : readable(line)))
+      .join("");
+}
+
+/** Where a log goes, if not as JSON to standard output. */
+export type LogOptions = {
+  readonly waitingBytesMax?: number;
+  readonly fd?: number;
+  readonly format?: LineFormat;
+};
+
+/** A log that goes to a file descriptor. */
 export function openLog(
   level: LogLevel,
-  waitingBytesMax: number = limits.logWaitingBytesMax,
-  fd = 1,
+  { waitingBytesMax = limits.logWaitingBytesMax, fd = 1, format = unchanged }: LogOptions = {},
 ): ServerLog {
   const destination = pino.destination({
     fd,
@@ -104,7 +140,7 @@ export function openLog(
     minLength: 0,
     maxLength: waitingBytesMax,
   }) as unknown as FileDestination;
-  const log = gatheredLog(level, destination);
+  const log = gatheredLog(level, destination, format);
   const { logger } = log;
   let leftOut = 0;
   destination.on("drop", (text) => {
@@ -124,10 +160,10 @@ export function openLog(
 
 /** The log of a serving thread, whose lines the owner writes: two threads that write at once could mix them. */
 export const postedLog = (level: LogLevel, post: (lines: string) => void): ServerLog =>
-  gatheredLog(level, { write: post, flushSync: () => {} });
+  gatheredLog(level, { write: post, flushSync: () => {} }, unchanged);
 
-function gatheredLog(level: LogLevel, destination: Destination): ServerLog {
-  const lines = new GatheredLines(destination);
+function gatheredLog(level: LogLevel, destination: Destination, format: LineFormat): ServerLog {
+  const lines = new GatheredLines(destination, format);
   gathering.add(lines);
   const logger = pino({ level, timestamp: stdTimeFunctions.isoTime }, lines);
   const who = `,"pid":${process.pid},"hostname":${JSON.stringify(hostname())}`;
