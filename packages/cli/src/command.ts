@@ -24,10 +24,16 @@ export class QuiverCommand extends Command {
       .flatMap(({ long, short }) => [long, short])
       .filter((name): name is string => typeof name === "string");
     const name = flag.split("=")[0];
-    return this.error(`error: unknown option '${name}'.${suggestion(name, known)}`, {
+    return this.error(`error: unknown option '${name}'.${meant(name, known)} See ${this.path} --help.`, {
       code: "commander.unknownOption",
       exitCode: 2,
     });
+  }
+
+  /** `quiver collections create` */
+  get path(): string {
+    const { parent } = this as { parent: QuiverCommand | null };
+    return parent === null ? this.name() : `${parent.path} ${this.name()}`;
   }
 
   /** Called by commander: a word that is not a command is passed to the default command as an excess argument. */
@@ -48,18 +54,17 @@ export class QuiverCommand extends Command {
     const known = this.createHelp()
       .visibleCommands(this)
       .map((command) => command.name());
-    const path = this.parent ? `${this.parent.name()} ${this.name()}` : this.name();
     return this.error(
-      `error: unknown command '${name}'.${suggestion(name, known, path)} See ${path} --help.`,
+      `error: unknown command '${name}'.${meant(name, known, `${this.path} `)} See ${this.path} --help.`,
       { code: "commander.unknownCommand", exitCode: 2 },
     );
   }
 }
 
-/** ` Did you mean X?`; "" if no known name is similar. @param path what stands before the name */
-function suggestion(name: string, known: readonly string[], path = ""): string {
-  const nearest = nearestName(name, known);
-  return nearest === undefined ? "" : ` Did you mean ${`${path} ${nearest}`.trim()}?`;
+/** Names a known word only if it is similar. */
+function meant(given: string, known: readonly string[], before = ""): string {
+  const nearest = nearestName(given, known);
+  return nearest === undefined ? "" : ` Did you mean ${before}${nearest}?`;
 }
 
 /** Turns a parser of values.ts into the parser of an option. */

@@ -34,7 +34,7 @@ export {
 } from "./collection.ts";
 export { Database, type NewCollection, type RouteRequest } from "./database.ts";
 export { RecordExport } from "./export.ts";
-export type { AnyMetadata, FieldName, FilterOf } from "./filter-types.ts";
+export type { AnyMetadata, FieldName, FilterOf, PatchOf } from "./filter-types.ts";
 export type { ClientOptions, RetryEvent } from "./http-transport.ts";
 export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";
 export {

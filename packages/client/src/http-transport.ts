@@ -24,6 +24,7 @@ import {
   quiverError,
 } from "./answer.ts";
 import type { AnswerOf } from "./endpoints.ts";
+import { jsonText } from "./json.ts";
 import { jsonForm } from "./json-form.ts";
 import {
   type CallOptions,
@@ -186,7 +187,7 @@ export class HttpTransport implements Transport {
       if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
       return { failure: failureOfAnswer(response, await response.text(), request, now) };
     } catch (thrown) {
-      return { failure: failureOfFetch(thrown, request) };
+      return { failure: failureOfFetch(thrown, request, url) };
     }
   }
 
@@ -213,7 +214,7 @@ export class HttpTransport implements Transport {
       return { ...init, body: upload(), duplex: "half" } as RequestInit;
     }
     if (body === undefined) return { method, signal, headers: own };
-    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
+    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(jsonText(body));
     return {
       method,
       signal,

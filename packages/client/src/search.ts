@@ -97,7 +97,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * ```
    * @throws QuiverError vector_not_found
    */
-  recommend(request: RecommendInput, call: CallOptions = {}): Promise<SearchResponse> {
+  recommend(request: For<Metadata, RecommendInput>, call: CallOptions = {}): Promise<SearchResponse> {
     const { form } = this.#transport;
     const body = withExamples(form, withExamples(form, request, "positive"), "negative");
     return this.#transport.request("recommend", { params: this.#params, body, call });
@@ -210,7 +210,11 @@ function passedOn(form: Form, value: unknown, path: string): unknown {
 }
 
 /** The same for a list of ids and vectors. */
-function withExamples(form: Form, request: RecommendInput, field: "positive" | "negative"): RecommendInput {
+function withExamples<Request extends { readonly positive: readonly ExampleInput[] }>(
+  form: Form,
+  request: Request & { readonly negative?: readonly ExampleInput[] | null },
+  field: "positive" | "negative",
+): Request {
   const examples: unknown = request?.[field];
   if (!Array.isArray(examples)) return request;
   return { ...request, [field]: examples.map((one, i) => passedOn(form, one, `${field}[${i}]`)) };

@@ -4,14 +4,15 @@
 // checks what it is given. Keys, sessions and the audit log are the server's own and have no entry.
 
 import type { AnswerOf, ParamsOf } from "@quiver/client/endpoints";
+import { jsonText } from "@quiver/client/json";
 import type { RequestParts } from "@quiver/client/transport";
 import type { CallLimits, Collection, Database, VectorWrite } from "@quiver/engine/database/contract";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import type { RouteName } from "@quiver/protocol/routes";
-import { idParameter, integerParameter, wordParameter } from "@quiver/server/request/query";
+import { Neighbors } from "@quiver/protocol/shapes/search";
+import { fieldParameters, idParameter, integerParameter, wordParameter } from "@quiver/server/request/query";
 import { indexKind } from "@quiver/server/routes/indexes";
-import { neighborsRequest } from "@quiver/server/routes/search";
 import { bytesOfUpload } from "./uploads.ts";
 
 /** Answered as a stream (responses.ts). */
@@ -49,6 +50,14 @@ async function nothing(change: Promise<unknown>): Promise<Record<string, never>>
 /** The answer of a change that has no body. */
 async function noBody(change: unknown): Promise<undefined> {
   await change;
+}
+
+/** A patch as JSON has it. @throws invalid_request for a number that JSON does not have: as null it would remove the key */
+function exactPatch<Patch extends { metadata: object }>(body: Patch): Patch {
+  const { metadata } = body;
+  return typeof metadata === "object"
+    ? { ...body, metadata: JSON.parse(jsonText(metadata, "metadata")) }
+    : body;
 }
 
 export const calls: Calls = {
@@ -91,7 +100,7 @@ export const calls: Calls = {
   searchBatchHybrid: (call) => collectionOf(call).searchBatchHybrid(call.body, call.options),
   recommend: (call) => collectionOf(call).recommend(call.body, call.options),
   neighbors: (call) =>
-    collectionOf(call).neighbors(call.params.vector_id, neighborsRequest(call.query), call.options),
+    collectionOf(call).neighbors(call.params.vector_id, fieldParameters(call.query, Neighbors), call.options),
 
   createTransaction: (call) => collectionOf(call).beginTransaction(),
   listTransactions: (call) => collectionOf(call).transactions(),
@@ -128,9 +137,10 @@ export const calls: Calls = {
     return { deleted: await collectionOf(call).deleteMatching(call.body, call.options) };
   },
   async updateMatching(call) {
-    return { updated: await collectionOf(call).updateMatching(call.body, call.options) };
+    return { updated: await collectionOf(call).updateMatching(exactPatch(call.body), call.options) };
   },
-  patchVector: (call) => nothing(collectionOf(call).patch(call.params.vector_id, call.body, call.options)),
+  patchVector: (call) =>
+    nothing(collectionOf(call).patch(call.params.vector_id, exactPatch(call.body), call.options)),
 
   async vectorsByDocument(call) {
     const documentId = idParameter(call.query, "document_id");

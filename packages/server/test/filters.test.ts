@@ -162,6 +162,18 @@ describe("records that match", () => {
     expect((await second).json.vectors).toMatchObject([{ id: "r19", sparse_values: [[1, 20]] }]);
     expect((await second).json.next_cursor).toBeNull();
     expectError(await server.call("scrollVectors", c, { order_by: { field: "n" } }), 400, "index_not_found");
+    // The order of ids is that without order_by, and no index makes another one of what the record itself has.
+    const byId = await server.call("scrollVectors", c, { filter, order_by: { field: "id" }, limit: 3 });
+    expect(byId.json.vectors.map(({ id }: { id: string }) => id)).toEqual(["r10", "r13", "r16"]);
+    for (const order_by of [{ field: "id", direction: "desc" }, { field: "document_id" }]) {
+      const refused = expectError(
+        await server.call("scrollVectors", c, { order_by }),
+        400,
+        "invalid_request",
+      );
+      expect(refused.details.path).toBe("order_by");
+      expect(refused.message).not.toContain("metadata-indexes");
+    }
   });
 
   test("[H1] [W12] are changed and deleted by filter, and one by its id", async () => {
@@ -228,4 +240,66 @@ describe("[H1] [W8] metadata indexes", () => {
     expectError(await server.call("deleteMetadataIndex", field("n")), 404, "index_not_found");
     expect((await server.call("getIndexes", c)).json).not.toHaveProperty("metadata:a/b.c d");
   });
+});
+
+test("[W2] [W8] [W9] [W10] [W13] a number beyond the 64-bit floats is infinite, everywhere, with an index and without", async () => {
+  await server.makeCollection("great");
+  const great = { collection_id: "great" };
+  const numbers = ["1", "1e400", "-1e400", "1e500", "[2,1e400]", '"1e400"', "1.7976931348623157e308"];
+  const lines = numbers.map(
+    (number, i) => `{"id":"g${i}","dense_values":[1,${i},0,0],"metadata":{"n":${number}}}`,
+  );
+  const raw = `{"vectors":[${lines.join(",")}]}`;
+  const post = (path: string, raw: string, method = "POST") =>
+    server.ask(`/vectordb/collections/great/${path}`, { method, raw });
+  expect((await post("streaming/upsert", raw)).status).toBe(200);
+
+  const check = async () => {
+    const matching = async (condition: string) => {
+      const { json, text } = await post("vectors/scroll", `{"filter":{"n":${condition}},"include":[]}`);
+      return json.vectors?.map(({ id }: { id: string }) => id).join(" ") ?? text;
+    };
+    expect(await matching("1e999")).toBe("g1 g3 g4");
+    expect(await matching('{"in":[-1e999,1]}')).toBe("g0 g2");
+    expect(await matching('{"gt":1.7976931348623157e308}')).toBe("g1 g3 g4");
+    expect(await matching('{"lt":1e400}')).toBe("g0 g2 g4 g6");
+    expect(await matching('{"lte":-1e400}')).toBe("g2");
+    const facets = await post("vectors/facet", '{"field":"n"}');
+    expect(facets.text).toBe(
+      '{"facets":[{"value":1e999,"count":3},{"value":-1e999,"count":1},{"value":1,"count":1},{"value":2,"count":1},' +
+        '{"value":1.7976931348623157e+308,"count":1},{"value":"1e400","count":1}]}',
+    );
+    const grouped = await post(
+      "search/dense",
+      '{"query_vector":[1,0,0,0],"group_by":"n","filter":{"n":{"exists":true}}}',
+    );
+    expect(grouped.text.match(/"group":[^}]*/g)?.sort()).toEqual(
+      ['"1e400"', "-1e999", "1", "1.7976931348623157e+308", "1e999", "2"].map((value) => `"group":${value}`),
+    );
+  };
+  await check();
+  expect((await post("metadata-indexes/n", '{"type":"number"}', "PUT")).status).toBe(202);
+  for (const ready of [false, true]) {
+    if (ready) await server.database.collection("great").indexed();
+    await check();
+    for (const direction of ["asc", "desc"]) {
+      const ids: string[] = [];
+      for (let cursor: string | null = null; ; ) {
+        const body = { order_by: { field: "n", direction }, limit: 1, include: [], cursor };
+        const { json } = await server.call("scrollVectors", great, body);
+        ids.push(...json.vectors.map(({ id }: { id: string }) => id));
+        cursor = json.next_cursor;
+        if (cursor === null) break;
+      }
+      const ascending = ["g2", "g0", "g4", "g6", "g1", "g3"];
+      expect(ids).toEqual(direction === "asc" ? ascending : ["g1", "g3", "g4", "g6", "g0", "g2"]);
+    }
+  }
+});
+
+test("[A23] a key's filter has no number that would be stored as null", async () => {
+  const raw = '{"name":"k","role":"read","filter":{"tenant":"a","n":{"gt":1,"gte":1e400}}}';
+  const refused = await server.ask("/auth/keys", { method: "POST", raw });
+  expectError(refused, 400, "invalid_filter");
+  expect(refused.json.error.message).toContain("'gte'");
 });

@@ -3,15 +3,12 @@
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
-import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
+import { type FilterOptions, filterOf, hasCondition, whereHelp, withFilter } from "../filter/option.ts";
 import { printJson, printLine } from "../output.ts";
-import { formatCount } from "../values.ts";
+import { countOf } from "../values.ts";
 
 export function countCommand(): Command {
-  const command = new QuiverCommand("count")
-    .description("count the records of a collection, or those that match a filter")
-    .argument("<collection>")
-    .addHelpText("after", whereHelp);
+  const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
   return withConnection(withFilter(command, "count only matching records")).action(
     async (name: string, options: ConnectionOptions & FilterOptions) => {
       const count = await connect(options).collection(name).count(filterOf(options));
@@ -23,7 +20,6 @@ export function countCommand(): Command {
 
 export function deleteCommand(): Command {
   const command = new QuiverCommand("delete")
-    .description("delete the records that match a filter, all at once")
     .argument("<collection>")
     .option("--yes", "confirm the deletion (required; there is no prompt)")
     .addHelpText("after", whereHelp);
@@ -36,14 +32,18 @@ async function remove(
 ): Promise<void> {
   const filter = filterOf(options);
   if (filter === undefined) throw new UsageError("Nothing to delete; give --where or --filter.");
+  if (!hasCondition(filter))
+    throw new UsageError(
+      "The filter has no condition, so that every record would match. If you mean that, write --where 'id exists'.",
+    );
   const collection = connect(options).collection(name);
   if (!options.yes) {
     const count = await collection.count(filter);
     throw new UsageError(
-      `This would permanently delete ${formatCount(count)} records of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
+      `This would permanently delete ${countOf(count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
     );
   }
   const deleted = await collection.deleteMatching(filter);
   if (options.json) return printJson({ deleted });
-  printLine(`Deleted ${formatCount(deleted)} records.`);
+  printLine(`Deleted ${countOf(deleted, "record")}.`);
 }

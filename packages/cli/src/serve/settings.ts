@@ -217,7 +217,7 @@ function parseFile(path: string, content: string): Record<string, unknown> {
     // Editors use "$schema"; the server ignores it.
     if (known.includes(key) || key === "$schema") continue;
     const nearest = nearestName(key, known);
-    const hint = nearest === undefined ? `known: ${known.join(", ")}` : `did you mean ${nearest}?`;
+    const hint = nearest === undefined ? "quiver serve --help lists the flags" : `did you mean ${nearest}?`;
     throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; ${hint}`);
   }
   return parsed as Record<string, unknown>;

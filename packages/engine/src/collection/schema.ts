@@ -2,6 +2,7 @@
 //
 // The code validates everything before it encodes anything. Error messages name the position.
 
+import { counted } from "@quiver/protocol/counted";
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
@@ -85,7 +86,7 @@ export function checkId(id: unknown, path: string): asserts id is string {
 
 function idProblem(id: unknown): string | null {
   const wanted = `; expected a string of 1 to ${limits.idBytesMax} bytes of UTF-8.`;
-  if (typeof id !== "string") return `is ${id === undefined ? "missing" : kindOf(id)}${wanted}`;
+  if (typeof id !== "string") return `is ${kindOf(id)}${wanted}`;
   if (id === "") return `is empty${wanted}`;
   if (!id.isWellFormed()) return `has half of a surrogate pair, which UTF-8 cannot hold${wanted}`;
   const bytes = bytesBeyond(id, limits.idBytesMax);
@@ -144,7 +145,7 @@ function checkDense(
   if (values.length !== definition.dimension)
     throw invalid(
       path,
-      `has ${values.length} values, the collection's dimension is ${definition.dimension}.`,
+      `has ${counted(values.length, "value")}, the collection's dimension is ${definition.dimension}.`,
       { received: values.length, expected: definition.dimension },
     );
   const wrong = firstNotFloat(values);

@@ -168,12 +168,11 @@ export const Recommend = Fields(
   },
   {
     description: "Records that are given as examples are no results.",
-    examples: [
-      { positive: ["a1", "a2"], negative: ["a3"], top_k: 5 },
-      { positive: ["a1"], top_k: 5, diversity: 0.5 },
-    ],
   },
 );
+
+/** Of a search for the neighbours of a record: everything of a dense search but its vector. */
+export const Neighbors = Fields({ ...common, ...dense, diversity: Diversity });
 
 export const SparseSearch = Fields({
   query_terms: QueryTerms,
@@ -381,6 +380,7 @@ export type QueryTerms = Static<typeof QueryTerms>;
 export type DenseSearch = Static<typeof DenseSearch>;
 export type BatchDenseSearch = Static<typeof BatchDenseSearch>;
 export type Recommend = Static<typeof Recommend>;
+export type Neighbors = Static<typeof Neighbors>;
 export type SparseSearch = Static<typeof SparseSearch>;
 export type BatchSparseSearch = Static<typeof BatchSparseSearch>;
 export type TextSearch = Static<typeof TextSearch>;
