@@ -1,7 +1,9 @@
 // Operations: health, metrics, request ids, the log, the API reference, a clean stop.
 
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
@@ -57,7 +59,7 @@ describe("a running server", () => {
     expect(value('quiver_http_requests_total{route="unknown",method="GET",status="404"}')).toBe(1);
     expect(
       value(
-        'quiver_http_request_duration_seconds_count{route="/vectordb/collections/:collection_id/streaming/upsert"}',
+        'quiver_http_request_duration_seconds_count{route="/vectordb/collections/:collection_id/streaming/upsert",method="POST"}',
       ),
     ).toBe(1);
     expect(value("quiver_http_requests_in_flight")).toBe(1);
@@ -73,10 +75,18 @@ describe("a running server", () => {
     expect(value("quiver_writer_queue_bytes")).toBe(0);
     expect(value("quiver_request_bodies_bytes")).toBe(0);
     expect(value("quiver_recovered")).toBe(1);
+    expect(value('quiver_collection_disk_bytes{collection="c"}')).toBeGreaterThan(0);
+    expect(value("quiver_disk_snapshot_bytes")).toBe(0);
+    expect(value("quiver_disk_free_bytes")).toBeGreaterThan(0);
     expect(value("process_resident_memory_bytes")).toBeGreaterThan(0);
     expect(value("nodejs_eventloop_lag_seconds")).toBeGreaterThanOrEqual(0);
     expect(text).toContain("nodejs_gc_duration_seconds");
     expect(text).not.toContain("some/unknown");
+    const dashboard = readFileSync(
+      join(import.meta.dirname, "../../../deploy/grafana-dashboard.json"),
+      "utf8",
+    );
+    for (const [name] of dashboard.matchAll(/\b(quiver|nodejs|process)_\w+/g)) expect(text).toContain(name);
     expect((await server.ask("/metrics")).text).toContain("quiver_commits_total");
   });
 

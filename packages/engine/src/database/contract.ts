@@ -122,6 +122,8 @@ export interface Database {
     reaches?: (snapshot: Snapshot) => boolean,
   ): Promise<RestoredCollection>;
   statistics(): DatabaseStatistics;
+  /** What the data directory takes on the disk; the files are looked at when it is called. */
+  diskUse(): Promise<DiskUse>;
   /** For a server whose threads search in place, see threads/owner.ts. */
   readonly threads: ServingThreads;
   /** Sessions and the generated admin key live in the catalog. */
@@ -226,6 +228,15 @@ export type DatabaseStatistics = {
   commitRequests: number;
   writerQueueBytes: number;
   memory: MemoryUse;
+};
+
+/** Bytes on the disk. */
+export type DiskUse = {
+  /** Of the records, indexes and change log of each served collection. */
+  readonly collections: readonly { readonly name: string; readonly bytes: number }[];
+  readonly snapshotBytes: number;
+  /** What can still be written. */
+  readonly freeBytes: number;
 };
 
 /** What memory is taken; see runtime/memory.ts. */

@@ -20,7 +20,8 @@ import type { CatalogEntry } from "../collection/catalog.ts";
 import { Rows } from "../collection/rows.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import { Builders } from "../runtime/builders.ts";
-import { collectionDirectory, removeOrphans } from "../runtime/data-directory.ts";
+import { collectionDirectory, removeOrphans, snapshotsDirectory } from "../runtime/data-directory.ts";
+import { directoryBytes, freeBytes } from "../runtime/disk-use.ts";
 import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../runtime/memory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { Catalog } from "./catalog.ts";
@@ -33,6 +34,7 @@ import type {
   Database,
   DatabaseOptions,
   DatabaseStatistics,
+  DiskUse,
   RestrictedDatabase,
 } from "./contract.ts";
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
@@ -247,6 +249,19 @@ export class OpenDatabase implements Database {
         processBytes: this.#memory.processBytes,
         budgetBytes: this.#options.memoryBudgetBytes,
       },
+    };
+  }
+
+  async diskUse(): Promise<DiskUse> {
+    const { dataDir } = this.#options;
+    const collections = [...this.#collections.served.values()].map(async ({ name, entry }) => ({
+      name,
+      bytes: await directoryBytes(collectionDirectory(dataDir, entry.internalId)),
+    }));
+    return {
+      collections: await Promise.all(collections),
+      snapshotBytes: await directoryBytes(snapshotsDirectory(dataDir)),
+      freeBytes: await freeBytes(dataDir),
     };
   }
 

@@ -3,11 +3,16 @@
 // Labels are routes (never paths), methods, statuses and collection names: few values each. The resources of the process are measured once,
 // however many servers run in it.
 
-import { type Database, type DatabaseStatistics, scheduler } from "@quiver/engine/database/contract";
+import {
+  type Database,
+  type DatabaseStatistics,
+  type DiskUse,
+  scheduler,
+} from "@quiver/engine/database/contract";
 import type { FastifyInstance } from "fastify";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";
-import { RequestCounter, SecondsHistogram } from "./request-metrics.ts";
+import { RequestCounter, SecondsHistogram, separator } from "./request-metrics.ts";
 
 /** Metrics as objects, to be added up. */
 export type MetricsOfThread = object[];
@@ -31,8 +36,8 @@ export class Metrics {
   readonly #requests = new RequestCounter(this.#registry);
   readonly #seconds = new SecondsHistogram(
     "quiver_http_request_duration_seconds",
-    "Seconds from the arrival of a request's headers to the end of its answer, by route.",
-    "route",
+    "Seconds from the arrival of a request's headers to the end of its answer, by route and method.",
+    ["route", "method"],
     this.#registry,
   );
   #inFlight = 0;
@@ -58,7 +63,7 @@ export class Metrics {
     const waits = new SecondsHistogram(
       "quiver_queue_wait_seconds",
       "Seconds that requests waited in a queue until they started or were rejected, by queue.",
-      "queue",
+      ["queue"],
       this.#registry,
     );
     for (const queue of Object.values(admission.queues))
@@ -92,6 +97,7 @@ export class Metrics {
   }
 
   #describe(database: Database): void {
+    this.#describeDisk(database);
     this.#gauge("quiver_memory_index_bytes", "Bytes of indexes that are loaded or being built.", () => {
       return database.statistics().memory.indexBytes;
     });
@@ -147,6 +153,45 @@ export class Metrics {
     });
   }
 
+  #describeDisk(database: Database): void {
+    // The gauges of a scrape are read at the same time, so the files are looked at once.
+    let reading: Promise<DiskUse> | undefined;
+    const use = () => {
+      reading ??= database.diskUse().finally(() => {
+        reading = undefined;
+      });
+      return reading;
+    };
+    const registers = [this.#registry];
+    new Gauge({
+      name: "quiver_collection_disk_bytes",
+      help: "Bytes that the collection's records, indexes and change log take on the disk.",
+      labelNames: ["collection"] as const,
+      registers,
+      async collect() {
+        const { collections } = await use();
+        this.reset();
+        for (const { name, bytes } of collections) this.set({ collection: name }, bytes);
+      },
+    });
+    new Gauge({
+      name: "quiver_disk_snapshot_bytes",
+      help: "Bytes that snapshots take on the disk.",
+      registers,
+      async collect() {
+        this.set((await use()).snapshotBytes);
+      },
+    });
+    new Gauge({
+      name: "quiver_disk_free_bytes",
+      help: "Bytes that can still be written to the disk of the data directory.",
+      registers,
+      async collect() {
+        this.set((await use()).freeBytes);
+      },
+    });
+  }
+
   requestBegins(): void {
     this.#inFlight++;
   }
@@ -154,8 +199,9 @@ export class Metrics {
   /** @param status 499 for a client that disconnected before the response */
   requestEnds(route: string, method: string, status: number, seconds: number): void {
     this.#inFlight--;
-    this.#requests.add(route, methods.has(method) ? method : "other", status);
-    this.#seconds.observe(route, seconds);
+    const known = methods.has(method) ? method : "other";
+    this.#requests.add(route, known, status);
+    this.#seconds.observe(`${route}${separator}${known}`, seconds);
   }
 
   /** What this thread has counted, for the owner's page. */

@@ -30,23 +30,27 @@ type Value = {
   readonly value: number;
 };
 
-/** A histogram of seconds with one label. */
+/** Stands between the values of several labels. */
+export const separator = "\n";
+
+/** A histogram of seconds. */
 export class SecondsHistogram {
   readonly name: string;
   readonly help: string;
   readonly type = "histogram";
   readonly aggregator = "sum";
-  readonly #label: string;
+  readonly #labels: readonly string[];
   readonly #buckets = new Map<string, Buckets>();
 
-  constructor(name: string, help: string, label: string, registry: Registry) {
+  constructor(name: string, help: string, labels: readonly string[], registry: Registry) {
     this.name = name;
     this.help = help;
-    this.#label = label;
+    this.#labels = labels;
     // Its declared type is that of prom-client's own classes, of which it uses the fields and the method below.
     registry.registerMetric(this as never);
   }
 
+  /** @param label values of the labels, with `separator` between them: one text costs less than a list */
   observe(label: string, seconds: number): void {
     let buckets = this.#buckets.get(label);
     if (buckets === undefined) {
@@ -61,7 +65,7 @@ export class SecondsHistogram {
     const { name, help, type, aggregator } = this;
     const values: Value[] = [];
     for (const [label, { counts, sum }] of this.#buckets) {
-      const labels = { [this.#label]: label };
+      const labels = Object.fromEntries(label.split(separator).map((value, i) => [this.#labels[i], value]));
       let total = 0;
       for (const [i, count] of counts.entries()) {
         total += count;
