@@ -123,6 +123,15 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     expect(await collection.metadataIndexes()).toMatchObject([{ field: "legs", type: "number" }]);
     await collection.patch("ant", { legs: 6, kind: "ant" });
     expect(await collection.count({ legs: { gte: 6 } })).toBe(2);
+    const { where } = collection;
+    const made = where("legs").gte(6).and(where("kind").eq("ant"));
+    expect(await collection.count(made)).toBe(1);
+    expect(await collection.count({ not: made } as never)).toBe(2);
+    const insect = { vector: [1, 0], filter: made };
+    const [single] = await collection.search.batchDense({ queries: [insect as never] });
+    expect(single.results).toMatchObject([{ id: "ant" }]);
+    expect(await codeOf(collection.count({ legs: { lt: Number.NaN } }))).toEqual(["invalid_request", 400]);
+    expect(await codeOf(collection.patch("ant", { legs: Number.NaN }))).toEqual(["invalid_request", 400]);
     expect(await collection.count()).toBe(3);
     expect(await collection.facet({ field: "legs" })).toEqual([{ value: 6, count: 2 }]);
     const { vectors, next_cursor } = await collection.scroll({

@@ -4,6 +4,7 @@
 // are no retries, since no answer is lost.
 
 import type { AnswerOf } from "@quiver/client/endpoints";
+import { jsonText } from "@quiver/client/json";
 import { checkCallOptions, type RequestParts, systemRuntime, type Transport } from "@quiver/client/transport";
 import type { CallLimits, Database } from "@quiver/engine/database/contract";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
@@ -28,7 +29,14 @@ export class EmbeddedTransport implements Transport {
     call?.signal?.throwIfAborted();
     if (!Object.hasOwn(calls, route)) throw serverOnly(route);
     const act = calls[route as EmbeddedRoute] as (call: EmbeddedCall<RouteName>) => unknown;
-    const request = { database: this.#database, params, query, body, upload, options: limitsOf(parts) };
+    const request = {
+      database: this.#database,
+      params,
+      query,
+      body: withPlainFilters(body),
+      upload,
+      options: limitsOf(parts),
+    };
     try {
       return (await act(request as never)) as AnswerOf<R>;
     } catch (error) {
@@ -56,6 +64,28 @@ export class EmbeddedTransport implements Transport {
 
 function limitsOf({ call: { timeoutMs, signal } = {} }: RequestParts): CallLimits {
   return { timeoutMs, signal };
+}
+
+/**
+ * A request with its filters as JSON has them: `where()` makes objects that become filters when they are written, and a caller may change
+ * its own filter afterwards.
+ */
+function withPlainFilters(body: unknown): unknown {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
+  const { filter, queries } = body as { filter?: unknown; queries?: unknown };
+  const isFiltered = (query: unknown) =>
+    typeof query === "object" && query !== null && "filter" in query && query.filter != null;
+  if (!isFiltered(body) && !(Array.isArray(queries) && queries.some(isFiltered))) return body;
+  const plain = (value: unknown, path: string) => (value == null ? value : JSON.parse(jsonText(value, path)));
+  return {
+    ...body,
+    ...(filter != null && { filter: plain(filter, "filter") }),
+    ...(Array.isArray(queries) && {
+      queries: queries.map((query, i) =>
+        isFiltered(query) ? { ...query, filter: plain(query.filter, `queries[${i}].filter`) } : query,
+      ),
+    }),
+  };
 }
 
 /** The error with the status that the server gives on this route: the same condition has different ones on different routes. */
