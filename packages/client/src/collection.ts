@@ -24,7 +24,7 @@ import type {
   ScrollPage,
   ScrollVectors,
 } from "@quiver/protocol/shapes/matching";
-import type { Recommend, SearchResponse } from "@quiver/protocol/shapes/search";
+import type { Neighbors, SearchResponse } from "@quiver/protocol/shapes/search";
 import type {
   RestoreCollection,
   RestoredCollection,
@@ -35,7 +35,8 @@ import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
-import type { AnyMetadata, FieldName, FilterOf, For } from "./filter-types.ts";
+import type { AnyMetadata, FieldName, FilterOf, For, PatchOf } from "./filter-types.ts";
+import { jsonText } from "./json.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
@@ -44,8 +45,8 @@ import { type BatchOptions, type Records, type UpsertResult, upsertInBatches, up
 import { type WaitOptions, waitFor } from "./wait.ts";
 import { type WhereFunction, where } from "./where.ts";
 
-/** Which of a record's neighbours are returned, and with which fields. */
-export type NeighborsInput = Pick<Recommend, "top_k" | "filter" | "include">;
+/** Which of a record's neighbours are returned, and with which fields: all options of a dense search. */
+export type NeighborsInput<Metadata = AnyMetadata> = For<Metadata, Neighbors>;
 
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = Pick<DenseIndex, "distance_metric_type"> & Partial<DenseIndex>;
@@ -330,7 +331,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * Merges a patch into the metadata of a record (RFC 7396): keys are replaced, objects merged, and null removes a key. Vectors and text stay.
    * @throws QuiverError vector_not_found
    */
-  async patch(id: string, metadata: Record<string, unknown>, call: CallOptions = {}): Promise<void> {
+  async patch(id: string, metadata: PatchOf<Metadata>, call: CallOptions = {}): Promise<void> {
     const params = { ...this.#params, vector_id: id };
     await this.#transport.request("patchVector", { params, body: { metadata }, call });
   }
@@ -344,13 +345,14 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * The records whose dense vectors are nearest to that of a record, without itself.
    * @throws QuiverError vector_not_found
    */
-  neighbors(id: string, request: NeighborsInput = {}, call: CallOptions = {}): Promise<SearchResponse> {
-    const { top_k, filter, include } = request;
-    const query = {
-      top_k: top_k?.toString(),
-      filter: filter == null ? undefined : JSON.stringify(filter),
-      include: include?.length ? include.join(",") : undefined,
-    };
+  async neighbors(
+    id: string,
+    request: NeighborsInput<Metadata> = {} as NeighborsInput<Metadata>,
+    call: CallOptions = {},
+  ): Promise<SearchResponse> {
+    const query = Object.fromEntries(
+      Object.entries(request).map(([name, value]) => [name, parameterText(name, value)]),
+    );
     return this.#transport.request("neighbors", { params: { ...this.#params, vector_id: id }, query, call });
   }
 
@@ -390,7 +392,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
   /** Merges a patch into the metadata of the matching records of one version, as one version. @returns how many there were */
   async updateMatching(
     filter: FilterOf<Metadata>,
-    metadata: Record<string, unknown>,
+    metadata: PatchOf<Metadata>,
     call: CallOptions = {},
   ): Promise<number> {
     const parts = { params: this.#params, body: { filter, metadata }, call };
@@ -412,7 +414,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    */
   export({ filter, ...call }: CallOptions & { filter?: FilterOf<Metadata> | null } = {}): RecordExport {
     return new RecordExport(async () => {
-      const query = { filter: filter == null ? undefined : JSON.stringify(filter) };
+      const query = { filter: filter == null ? undefined : jsonText(filter, "filter") };
       const parts = { params: this.#params, query, call };
       const response = await this.#transport.open(endpoints.exportVectors, parts);
       return { response, request: `GET ${new URL(response.url).pathname}`, signal: call.signal };
@@ -535,4 +537,11 @@ export class Collection<Metadata extends object = AnyMetadata> {
   restore(request: RestoreCollection, call: CallOptions = {}): Promise<RestoredCollection> {
     return this.#transport.request("restoreCollection", { params: this.#params, body: request, call });
   }
+}
+
+/** A field of a request as a query parameter; undefined: it is left out. */
+function parameterText(name: string, value: unknown): string | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (Array.isArray(value)) return value.length > 0 ? value.join(",") : undefined;
+  return typeof value === "object" ? jsonText(value, name) : String(value);
 }

@@ -123,6 +123,22 @@ type UntypedFilter =
 /** A filter on records with this metadata: a plain object, or what `where` makes. */
 export type FilterOf<Metadata> = IsAny<Metadata> extends true ? UntypedFilter : TypedFilter<Metadata>;
 
+/**
+ * A patch of the metadata (RFC 7396): some of its keys, with their new values; of an object again some keys, of an array the whole. Null
+ * removes a key that the metadata need not have.
+ */
+export type PatchOf<Metadata> = { readonly [Key in keyof Metadata]?: PatchAt<Metadata, Key> };
+type PatchAt<Metadata, Key extends keyof Metadata> =
+  | PatchedValue<Metadata[Key]>
+  | (undefined extends Metadata[Key] ? null : string extends Key ? null : never);
+type PatchedValue<Value> = unknown extends Value
+  ? unknown
+  : Value extends readonly unknown[]
+    ? Value
+    : Value extends object
+      ? PatchOf<Value>
+      : Value;
+
 /** A request whose filters, and fields to group and order by, fit the metadata. */
 export type For<Metadata, Request> = Request extends readonly (infer Item)[]
   ? readonly For<Metadata, Item>[]

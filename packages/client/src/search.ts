@@ -97,7 +97,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * ```
    * @throws QuiverError vector_not_found
    */
-  recommend(request: RecommendInput, call: CallOptions = {}): Promise<SearchResponse> {
+  recommend(request: For<Metadata, RecommendInput>, call: CallOptions = {}): Promise<SearchResponse> {
     const body = withWireExamples(withWireExamples(request, "positive"), "negative");
     return this.#transport.request("recommend", { params: this.#params, body, call });
   }
@@ -208,7 +208,10 @@ function wireOf(value: unknown, path: string): unknown {
 }
 
 /** The same for a list of ids and vectors. */
-function withWireExamples(request: RecommendInput, field: "positive" | "negative"): RecommendInput {
+function withWireExamples<Request extends { readonly positive: readonly ExampleInput[] }>(
+  request: Request & { readonly negative?: readonly ExampleInput[] | null },
+  field: "positive" | "negative",
+): Request {
   const examples: unknown = request?.[field];
   if (!Array.isArray(examples)) return request;
   return { ...request, [field]: examples.map((one, i) => wireOf(one, `${field}[${i}]`)) };

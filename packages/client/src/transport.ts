@@ -24,6 +24,7 @@ import {
   quiverError,
 } from "./answer.ts";
 import type { AnswerOf } from "./endpoints.ts";
+import { jsonText } from "./json.ts";
 import type { BatchOptions } from "./upsert.ts";
 
 export const defaults = {
@@ -270,7 +271,7 @@ export class Transport {
       return { ...init, body: upload(), duplex: "half" } as RequestInit;
     }
     if (body === undefined) return { method, signal, headers: own };
-    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(JSON.stringify(body));
+    const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(jsonText(body));
     return {
       method,
       signal,

@@ -194,6 +194,90 @@ test("without a type of the metadata, any field goes; with one, what does not fi
     () => collection.facet({ field: "colour" }),
     // @ts-expect-error a record with other metadata
     () => collection.upsert({ id: "r", metadata: { color: "red" } }),
+    () => collection.neighbors("r", { filter: here("n").gt(1), group_by: "author.name", ef_search: 64 }),
+    () => collection.neighbors("r", { filter: { color: "red" }, include: ["metadata"] }),
+    () => untyped.neighbors("r", { filter: { colour: "red" }, group_by: "anything" }),
+    // @ts-expect-error neighbours by a field that the metadata has not
+    () => collection.neighbors("r", { filter: { colour: "red" } }),
+    // @ts-expect-error neighbours in groups by a field that the metadata has not
+    () => collection.neighbors("r", { group_by: "colour" }),
+    // @ts-expect-error a field that no result has
+    () => collection.neighbors("r", { include: ["colour"] }),
+    // @ts-expect-error an option that a search has not
+    () => collection.neighbors("r", { topk: 3 }),
+    () => collection.search.recommend({ positive: ["r", [1, 0]], filter: { n: { gt: 1 } } }),
+    // @ts-expect-error examples with a filter on a field that the metadata has not
+    () => collection.search.recommend({ positive: ["r"], filter: { colour: "red" } }),
+    () => collection.patch("r", { color: "blue", author: { name: "Bo" }, fresh: null, tags: [] }),
+    () => collection.updateMatching({ n: 1 }, { n: 2, "a.b": 3, author: { books: null } }),
+    () => untyped.patch("r", { anything: { goes: null } }),
+    () => loose.patch("r", { scores: { math: 1, art: null }, anything: [1], whatever: null }),
+    // @ts-expect-error a field that the metadata has not
+    () => collection.patch("r", { colour: "red" }),
+    // @ts-expect-error a value that the field cannot have
+    () => collection.patch("r", { color: "green" }),
+    // @ts-expect-error a field that an object of the metadata has not
+    () => collection.patch("r", { author: { nome: "Bo" } }),
+    // @ts-expect-error a field that the metadata must have is not removed
+    () => collection.patch("r", { n: null }),
+    // @ts-expect-error an array is replaced as a whole
+    () => collection.patch("r", { tags: "x" }),
+    // @ts-expect-error a field that the metadata has not
+    () => collection.updateMatching({ n: 1 }, { colour: "red" }),
+    // @ts-expect-error a value that the field cannot have
+    () => collection.updateMatching({ n: 1 }, { n: "2" }),
+    // @ts-expect-error a value that the object cannot have
+    () => loose.updateMatching({ "scores.math": 1 }, { scores: { math: "1" } }),
   ];
-  expect(compiled).toHaveLength(33);
+  expect(compiled).toHaveLength(54);
+});
+
+test("numbers that are not finite are refused with their place: as null they would be no condition, or remove a key", async () => {
+  const { where } = collection;
+  const paths: [() => Promise<unknown>, string][] = [
+    [() => collection.count({ color: "red", n: { gte: 1, lt: Number.NaN } }), "filter.n.lt"],
+    [
+      () => collection.deleteMatching(where("color").eq("red").and(where("n").lt(Number.NaN))),
+      "filter.and[1].lt",
+    ],
+    [() => collection.count(where("n").in([1, Number.POSITIVE_INFINITY])), "filter.in[1]"],
+    [() => collection.patch("r0", { n: Number.NaN }), "metadata.n"],
+    [
+      () => collection.updateMatching({ n: 1 }, { author: { books: [{ year: Number.NaN }] } }),
+      "metadata.author.books[0].year",
+    ],
+    [() => collection.neighbors("r0", { filter: where("n").gt(Number.NEGATIVE_INFINITY) }), "filter.gt"],
+    [
+      async () => {
+        for await (const _ of collection.export({ filter: { n: Number.NaN } }));
+      },
+      "filter.n",
+    ],
+    [() => collection.search.dense({ query_vector: [1, 0], score_threshold: Number.NaN }), "score_threshold"],
+  ];
+  for (const [ask, path] of paths)
+    await expect(ask()).rejects.toMatchObject({ code: "invalid_request", details: { path } });
+  expect(await collection.count()).toBe(articles.length);
+  expect(await collection.count({ color: "red", n: null } as never).catch(({ code }) => code)).toBe(
+    "invalid_filter",
+  );
+});
+
+test("[H1] [Q25] neighbours take all options of a dense search", async () => {
+  const { where } = collection;
+  const all = await collection.neighbors("r0", { exact: true, include: ["metadata"] });
+  expect(all.results.map(({ id }) => id)).toEqual(["r1", "r2"]);
+  const request = {
+    filter: where("n").gte(1),
+    group_by: "author.name",
+    offset: 1,
+    top_k: 1,
+    explain: true,
+    ef_search: 40,
+    diversity: 0.5,
+    score_threshold: -0.5,
+  } as const;
+  const some = await collection.neighbors("r0", request);
+  expect(some).toMatchObject({ filter: { matching: 3 }, results: [{ id: "r2", group: "Bo" }] });
+  expect(some.results[0].explanation).toBeDefined();
 });

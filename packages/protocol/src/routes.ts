@@ -8,12 +8,10 @@ import type { TSchema } from "typebox";
 import Type from "typebox";
 import { type Endpoint, endpoints } from "./endpoints.ts";
 import type { ErrorCode } from "./errors.ts";
-import { limits } from "./limits.ts";
 import * as audit from "./shapes/audit.ts";
 import * as check from "./shapes/check.ts";
 import * as collection from "./shapes/collection.ts";
 import { Empty } from "./shapes/common.ts";
-import { includable } from "./shapes/include.ts";
 import * as index from "./shapes/index-definition.ts";
 import type { Role } from "./shapes/key.ts";
 import * as key from "./shapes/key.ts";
@@ -74,6 +72,40 @@ const missingIs400 = {
   vector_not_found: 400,
 } as const;
 const searchErrors = { statusOf: { index_not_found: 400 }, errors: [400, 404, 500] } as const;
+
+/** How a field of a body is written in a query string, by its type. */
+const textForms: Readonly<Record<string, string>> = {
+  integer: "An integer.",
+  number: "A number.",
+  boolean: "`true` or `false`.",
+  array: "Words with commas between.",
+  object: "JSON, percent-encoded.",
+};
+
+/** The fields of a shape as query parameters. */
+function queryOf(shape: { readonly properties: Readonly<Record<string, unknown>> }): Record<string, string> {
+  const fields = Object.entries(shape.properties) as [string, QueryField][];
+  return Object.fromEntries(
+    fields.map(([name, { type, description, default: usual }]) => {
+      const parts = [description, textForms[valueType(type)], usual !== undefined && `Default: ${usual}.`];
+      return [name, parts.filter(Boolean).join(" ")];
+    }),
+  );
+}
+
+/** The part of the schema of a query parameter that is used here and by the server, which reads it (request/query.ts). */
+export type QueryField = {
+  /** Absent: any JSON. */
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly default?: unknown;
+  /** Of an array. */
+  readonly items?: { readonly enum: readonly string[] };
+};
+
+/** The type of a field's values: that beside null. */
+export const valueType = (type: QueryField["type"]): string =>
+  [type ?? "object"].flat().find((each) => each !== "null") as string;
 
 const descriptions = {
   createCollection: {
@@ -355,11 +387,7 @@ const descriptions = {
     rows: "filtered",
     tag: "Search",
     summary: "Get the records that are nearest to a record by their dense vectors, without itself",
-    query: {
-      top_k: `Number of results, 1 to ${limits.topKMax.toLocaleString("en")}. Default ${limits.topKDefault}.`,
-      filter: 'Only records that satisfy this filter, as JSON: {"color": "red"}.',
-      include: `Added to each result: any of ${includable.join(", ")}, with commas between.`,
-    },
+    query: queryOf(search.Neighbors),
     status: 200,
     answer: search.SearchResponse,
     ...searchErrors,

@@ -78,6 +78,17 @@ test("[H1] [Q25] the neighbours of a record are read with GET, with a filter and
     ["?include=metadata,all", "invalid_request", "include"],
     ["?filter=red", "invalid_filter", "filter"],
     ["?filter=[1]", "invalid_filter", "filter"],
+    ["?score_threshold=high", "invalid_request", "score_threshold"],
+    ["?offset=-1", "invalid_request", "offset"],
+    ["?offset=1.5", "invalid_request", "offset"],
+    ["?top_k=", "invalid_request", "top_k"],
+    ["?top_k=0x10", "invalid_request", "top_k"],
+    ["?ef_search=0", "invalid_request", "ef_search"],
+    ["?recall_target=2", "invalid_request", "recall_target"],
+    ["?diversity=1e1", "invalid_request", "diversity"],
+    ["?exact=yes", "invalid_request", "exact"],
+    ["?explain=", "invalid_request", "explain"],
+    ["?group_size=0", "invalid_request", "group_size"],
   ]) {
     const error = expectError(await ask(query), 400, code as "invalid_request");
     expect(error.details.path).toBe(path);
@@ -85,6 +96,35 @@ test("[H1] [Q25] the neighbours of a record are read with GET, with a filter and
   expectError(await ask("?topk=1"), 400, "unknown_field");
   expectError(await ask("", "none"), 404, "vector_not_found");
   expectError(await ask("", "words"), 400, "invalid_request");
+});
+
+test("[H1] [Q25] the neighbours of a record are those of a search by one example, with every option of it", async () => {
+  const options: Record<string, unknown> = {
+    top_k: 4,
+    filter: { n: { gte: 3 } },
+    return_raw_text: true,
+    include: ["metadata", "dense_values"],
+    score_threshold: -0.9,
+    offset: 2,
+    group_by: "n",
+    group_size: 1,
+    ef_search: 60,
+    recall_target: 0.9,
+    exact: false,
+    diversity: 0.25,
+    explain: true,
+  };
+  for (const some of [options, ...Object.entries(options).map(([name, value]) => ({ [name]: value }))]) {
+    if ("group_size" in some && !("group_by" in some)) continue;
+    const texts = Object.entries(some).map(([name, value]) => {
+      const text = Array.isArray(value) || typeof value !== "object" ? String(value) : JSON.stringify(value);
+      return `${name}=${encodeURIComponent(text)}`;
+    });
+    const found = await server.call("neighbors", { ...c, vector_id: "r1" }, undefined, `?${texts.join("&")}`);
+    const expected = await server.call("recommend", c, { positive: ["r1"], ...some });
+    expect([found.status, found.json.results]).toEqual([200, expected.json.results]);
+    expect(found.json.results.length).toBeGreaterThan(2);
+  }
 });
 
 test("[H1] [Q26] diverse results come in the order of their choice", async () => {

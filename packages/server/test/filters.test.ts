@@ -229,3 +229,65 @@ describe("[H1] [W8] metadata indexes", () => {
     expect((await server.call("getIndexes", c)).json).not.toHaveProperty("metadata:a/b.c d");
   });
 });
+
+test("[W2] [W8] [W9] [W10] [W13] a number beyond the 64-bit floats is infinite, everywhere, with an index and without", async () => {
+  await server.makeCollection("great");
+  const great = { collection_id: "great" };
+  const numbers = ["1", "1e400", "-1e400", "1e500", "[2,1e400]", '"1e400"', "1.7976931348623157e308"];
+  const lines = numbers.map(
+    (number, i) => `{"id":"g${i}","dense_values":[1,${i},0,0],"metadata":{"n":${number}}}`,
+  );
+  const raw = `{"vectors":[${lines.join(",")}]}`;
+  const post = (path: string, raw: string, method = "POST") =>
+    server.ask(`/vectordb/collections/great/${path}`, { method, raw });
+  expect((await post("streaming/upsert", raw)).status).toBe(200);
+
+  const check = async () => {
+    const matching = async (condition: string) => {
+      const { json, text } = await post("vectors/scroll", `{"filter":{"n":${condition}},"include":[]}`);
+      return json.vectors?.map(({ id }: { id: string }) => id).join(" ") ?? text;
+    };
+    expect(await matching("1e999")).toBe("g1 g3 g4");
+    expect(await matching('{"in":[-1e999,1]}')).toBe("g0 g2");
+    expect(await matching('{"gt":1.7976931348623157e308}')).toBe("g1 g3 g4");
+    expect(await matching('{"lt":1e400}')).toBe("g0 g2 g4 g6");
+    expect(await matching('{"lte":-1e400}')).toBe("g2");
+    const facets = await post("vectors/facet", '{"field":"n"}');
+    expect(facets.text).toBe(
+      '{"facets":[{"value":1e999,"count":3},{"value":-1e999,"count":1},{"value":1,"count":1},{"value":2,"count":1},' +
+        '{"value":1.7976931348623157e+308,"count":1},{"value":"1e400","count":1}]}',
+    );
+    const grouped = await post(
+      "search/dense",
+      '{"query_vector":[1,0,0,0],"group_by":"n","filter":{"n":{"exists":true}}}',
+    );
+    expect(grouped.text.match(/"group":[^}]*/g)?.sort()).toEqual(
+      ['"1e400"', "-1e999", "1", "1.7976931348623157e+308", "1e999", "2"].map((value) => `"group":${value}`),
+    );
+  };
+  await check();
+  expect((await post("metadata-indexes/n", '{"type":"number"}', "PUT")).status).toBe(202);
+  for (const ready of [false, true]) {
+    if (ready) await server.database.collection("great").indexed();
+    await check();
+    for (const direction of ["asc", "desc"]) {
+      const ids: string[] = [];
+      for (let cursor: string | null = null; ; ) {
+        const body = { order_by: { field: "n", direction }, limit: 1, include: [], cursor };
+        const { json } = await server.call("scrollVectors", great, body);
+        ids.push(...json.vectors.map(({ id }: { id: string }) => id));
+        cursor = json.next_cursor;
+        if (cursor === null) break;
+      }
+      const ascending = ["g2", "g0", "g4", "g6", "g1", "g3"];
+      expect(ids).toEqual(direction === "asc" ? ascending : ["g1", "g3", "g4", "g6", "g0", "g2"]);
+    }
+  }
+});
+
+test("[A23] a key's filter has no number that would be stored as null", async () => {
+  const raw = '{"name":"k","role":"read","filter":{"tenant":"a","n":{"gt":1,"gte":1e400}}}';
+  const refused = await server.ask("/auth/keys", { method: "POST", raw });
+  expectError(refused, 400, "invalid_filter");
+  expect(refused.json.error.message).toContain("'gte'");
+});

@@ -2,6 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
+import type { FilterValue } from "@quiver/protocol/shapes/filter";
 import type { Includable } from "@quiver/protocol/shapes/include";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { compareText, concatenated, readU32Key, toHex, utf8 } from "../base/bytes.ts";
@@ -85,10 +86,19 @@ export const pairsOf = ({ indices, values }: Sparse): [number, number][] =>
 const sparseJson = ({ indices, values }: Sparse): string =>
   `[${Array.from(values, (value, i) => `[${indices[i]},${numberJson(value)}]`).join(",")}]`;
 
-/** JSON.stringify writes minus zero as 0, which is another 32-bit float. */
+/**
+ * JSON.stringify writes minus zero as 0, which is another 32-bit float, and infinities as null. These are numbers of the metadata that no
+ * 64-bit float can hold, and are written as such a number.
+ */
 export function numberJson(value: number): string {
-  return value === 0 && Object.is(value, -0) ? "-0" : String(value);
+  if (Number.isFinite(value)) return value === 0 && Object.is(value, -0) ? "-0" : String(value);
+  invariant(!Number.isNaN(value), "a number is none");
+  return value > 0 ? "1e999" : "-1e999";
 }
+
+/** JSON text of a value of the metadata. */
+export const valueJson = (value: FilterValue | null): string =>
+  typeof value === "number" ? numberJson(value) : JSON.stringify(value);
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
   const borrowed = stored(reader, "records", key);

@@ -86,6 +86,7 @@ export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
+export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";
 export type { VectorWrite };
@@ -367,11 +368,7 @@ export interface Collection {
    */
   recommend(request: search.Recommend, options?: CallOptions): Promise<search.SearchResponse>;
   /** The records whose dense vectors are nearest to that of a record, without itself. @throws as `recommend` does */
-  neighbors(
-    id: string,
-    request?: Pick<search.Recommend, "top_k" | "filter" | "include">,
-    options?: CallOptions,
-  ): Promise<search.SearchResponse>;
+  neighbors(id: string, request?: search.Neighbors, options?: CallOptions): Promise<search.SearchResponse>;
   searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse>;
   searchBatchSparse(
     request: search.BatchSparseSearch,

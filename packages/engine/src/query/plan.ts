@@ -242,13 +242,26 @@ export function planDense(definition: CollectionDefinition, request: search.Dens
   return withFilter(request, { queries: [[leg]], filters: [], ...rest, beam, fusion: null });
 }
 
+export function planNeighbors(
+  definition: CollectionDefinition,
+  id: string,
+  request: search.Neighbors,
+): Steps<Plan> {
+  checkFields(search.Neighbors, request);
+  return planExamples(definition, { ...request, positive: [id] }, "vector_id");
+}
+
+export function planRecommend(definition: CollectionDefinition, request: search.Recommend): Steps<Plan> {
+  checkFields(search.Recommend, request);
+  return planExamples(definition, request);
+}
+
 /** @param path of an id, for messages; default: that of the example */
-export function* planRecommend(
+function* planExamples(
   definition: CollectionDefinition,
   request: search.Recommend,
   path?: string,
 ): Steps<Plan> {
-  checkFields(search.Recommend, request);
   const beam = beamOf(request);
   const strategy = request.strategy ?? "average_vector";
   if (!search.strategies.includes(strategy))

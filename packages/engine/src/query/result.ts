@@ -9,7 +9,7 @@ import type { Includable } from "@quiver/protocol/shapes/include";
 import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import { recordOf } from "../collection/identities.ts";
-import { numberJson, pairsOf } from "../collection/reading.ts";
+import { numberJson, pairsOf, valueJson } from "../collection/reading.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
 import { vectorsOf } from "./legs.ts";
@@ -146,7 +146,7 @@ function receivedResult({ result, metadata }: PostedResult): SearchResult {
   return Object.assign(withMetadata({ id, document_id, score, text }, metadata), others);
 }
 
-/** JSON text of a result with metadata exactly as it was written, and minus zero as `-0`. */
+/** JSON text of a result with metadata exactly as it was written, minus zero as `-0`, and a group that is infinite as a number. */
 export function resultJson(result: SearchResult): string {
   const { id, document_id, score, text, sparse_values, dense_values, explanation, group } = result;
   let json = `{"id":${JSON.stringify(id)},"document_id":${JSON.stringify(document_id)},"score":${JSON.stringify(score)}`;
@@ -157,7 +157,7 @@ export function resultJson(result: SearchResult): string {
   else if (result.metadata === null) json += ',"metadata":null';
   if (dense_values !== undefined) json += `,"dense_values":${denseJson(dense_values)}`;
   if (explanation !== undefined) json += `,"explanation":${JSON.stringify(explanation)}`;
-  if (group !== undefined) json += `,"group":${JSON.stringify(group)}`;
+  if (group !== undefined) json += `,"group":${valueJson(group)}`;
   return `${json}}`;
 }
 

@@ -175,6 +175,9 @@ export const Recommend = Fields(
   },
 );
 
+/** Of a search for the neighbours of a record: everything of a dense search but its vector. */
+export const Neighbors = Fields({ ...common, ...dense, diversity: Diversity });
+
 export const SparseSearch = Fields({
   query_terms: QueryTerms,
   early_terminate_threshold: Threshold,
@@ -381,6 +384,7 @@ export type QueryTerms = Static<typeof QueryTerms>;
 export type DenseSearch = Static<typeof DenseSearch>;
 export type BatchDenseSearch = Static<typeof BatchDenseSearch>;
 export type Recommend = Static<typeof Recommend>;
+export type Neighbors = Static<typeof Neighbors>;
 export type SparseSearch = Static<typeof SparseSearch>;
 export type BatchSparseSearch = Static<typeof BatchSparseSearch>;
 export type TextSearch = Static<typeof TextSearch>;

@@ -264,7 +264,7 @@ function checkCreateKey(request: CreateKey, now: number): void {
 /** @throws invalid_filter, invalid_request */
 function checkKeyFilter({ filter, role }: CreateKey): void {
   if (filter === null || filter === undefined) return;
-  const { length } = JSON.stringify(filter);
+  const { length } = storedText(filter);
   if (length > limits.apiKeyFilterLengthMax) {
     const expected = `at most ${limits.apiKeyFilterLengthMax} characters as JSON`;
     throw fieldError(
@@ -282,6 +282,18 @@ function checkKeyFilter({ filter, role }: CreateKey): void {
     "admin",
     "role must be read or write for a key with a filter: what needs the role admin concerns all records.",
   );
+}
+
+/** The text of a filter as it is stored. @throws invalid_filter if it has a number that is no 64-bit float, which would be stored as null */
+function storedText(filter: Filter): string {
+  return JSON.stringify(filter, (key, value) => {
+    if (typeof value !== "number" || Number.isFinite(value)) return value;
+    throw new QuiverError(
+      "invalid_filter",
+      `filter has a number at '${key}' that is too great for a 64-bit float; expected one up to ${Number.MAX_VALUE}.`,
+      { path: "filter" },
+    );
+  });
 }
 
 function checkText(path: string, text: string, bytesMax: number): void {

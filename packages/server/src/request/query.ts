@@ -6,7 +6,8 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { unknownNameError } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
-import type { Route } from "@quiver/protocol/routes";
+import { type QueryField, type Route, valueType } from "@quiver/protocol/routes";
+import type { Static, TObject } from "typebox";
 import { fieldError } from "./validation.ts";
 
 /** All pairs in order, or the reason why the string cannot be parsed. */
@@ -111,19 +112,6 @@ export function wordParameter<const Words extends readonly string[]>(
   );
 }
 
-/** A query parameter that lists words of a fixed set, with commas between. @throws invalid_request */
-export function wordsParameter<const Words extends readonly string[]>(
-  query: Query,
-  name: string,
-  words: Words,
-): Words[number][] | undefined {
-  const listed = query[name]?.split(",");
-  const wrong = listed?.find((word) => !words.includes(word));
-  if (wrong === undefined) return listed;
-  const expected = `any of ${words.join(", ")}, with commas between`;
-  throw fieldError(name, expected, shortly(wrong), `${name} must be ${expected}, not ${shortly(wrong)}.`);
-}
-
 /** A filter as a query parameter: a JSON text. @throws invalid_filter */
 export function filterParameter(query: Query, name: string): unknown {
   const text = query[name];
@@ -134,6 +122,47 @@ export function filterParameter(query: Query, name: string): unknown {
     const message = `The query parameter ${name} is no JSON; expected a filter such as {"color": "red"}, percent-encoded.`;
     throw new QuiverError("invalid_filter", message, { path: name });
   }
+}
+
+/**
+ * The parameters as fields of a shape: each as its type, the range of which the engine checks as in the body of a request.
+ * @throws invalid_request, invalid_filter
+ */
+export function fieldParameters<T extends TObject>(query: Query, shape: T): Static<T> {
+  const fields = Object.entries(shape.properties) as [string, unknown][];
+  const given = fields.filter(([name]) => query[name] !== undefined);
+  return Object.fromEntries(
+    given.map(([name, field]) => [name, fieldParameter(query, name, field as QueryField)]),
+  ) as Static<T>;
+}
+
+function fieldParameter(query: Query, name: string, { type, items }: QueryField): unknown {
+  const text = query[name] ?? "";
+  switch (valueType(type)) {
+    case "string":
+      return text;
+    case "boolean":
+      return wordParameter(query, name, ["true", "false"]) === "true";
+    case "array":
+      return wordsOf(text, name, items?.enum ?? []);
+    case "object":
+      return filterParameter(query, name);
+    default: {
+      // What JSON calls a number.
+      const value = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
+      if (Number.isFinite(value)) return value;
+      throw fieldError(name, "a number", shortly(text), `${name} must be a number, not ${shortly(text)}.`);
+    }
+  }
+}
+
+/** Words of a fixed set, with commas between. @throws invalid_request */
+function wordsOf(text: string, name: string, words: readonly string[]): string[] {
+  const listed = text.split(",");
+  const wrong = listed.find((word) => !words.includes(word));
+  if (wrong === undefined) return listed;
+  const expected = `any of ${words.join(", ")}, with commas between`;
+  throw fieldError(name, expected, shortly(wrong), `${name} must be ${expected}, not ${shortly(wrong)}.`);
 }
 
 /** An id as a query parameter. @throws invalid_request */

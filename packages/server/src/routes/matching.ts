@@ -1,7 +1,8 @@
 // How are the vectors that match a filter counted, listed, changed and deleted over HTTP?
 
-import type { StoredVector } from "@quiver/engine/database/contract";
+import { type StoredVector, valueJson } from "@quiver/engine/database/contract";
 import type { Includable } from "@quiver/protocol/shapes/include";
+import type { Facets } from "@quiver/protocol/shapes/matching";
 import { arrayJson, emptyObject, JsonWriter, json } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";
@@ -24,7 +25,12 @@ export const matchingHandlers: Handlers<
   },
   async facetVectors({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
-    return json({ facets: await database.collection(params.collection_id).facet(body, deadline) });
+    const facets = await database.collection(params.collection_id).facet(body, deadline);
+    const out = new JsonWriter();
+    out.add('{"facets":');
+    await work.task.finish(arrayJson(facets, out, facetJson));
+    out.add("}");
+    return out.end();
   },
   async scrollVectors({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
@@ -71,6 +77,9 @@ function* exactPatch(
   const [{ metadataJson }] = yield* withExactMetadata([{ id: "", metadata }], parsed, "body");
   return { metadata, ...(metadataJson !== undefined && { metadataJson }) };
 }
+
+const facetJson = ({ value, count }: Facets["facets"][number]): string =>
+  `{"value":${valueJson(value)},"count":${count}}`;
 
 const textOf = (include: readonly Includable[] | null | undefined) => (vector: StoredVector | null) =>
   vector === null ? "null" : vector.toJson(include);

@@ -4,12 +4,10 @@ import { type Collection, type Deadline, resultJson, type Steps } from "@quiver/
 import type { ThreadCollection } from "@quiver/engine/database/threads/thread-database";
 import { invariant } from "@quiver/protocol/invariant";
 import { limits } from "@quiver/protocol/limits";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import { includable } from "@quiver/protocol/shapes/include";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { Neighbors, type SearchResponse } from "@quiver/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
 import { readExamples, readVector, readVectors } from "../request/dense-vectors.ts";
-import { filterParameter, integerParameter, wordsParameter } from "../request/query.ts";
+import { fieldParameters } from "../request/query.ts";
 import type { Call, Handlers } from "./handlers.ts";
 
 type SearchName =
@@ -52,11 +50,7 @@ export const searchHandlers: Handlers<SearchName> = {
     return one<ByExample>(call, (to, deadline) => to.recommend(call.body, deadline));
   },
   neighbors(call) {
-    const body = {
-      top_k: integerParameter(call.query, "top_k", 1, limits.topKMax),
-      filter: filterParameter(call.query, "filter") as Filter | null | undefined,
-      include: wordsParameter(call.query, "include", includable),
-    };
+    const body = fieldParameters(call.query, Neighbors);
     return one<ByExample>({ ...call, body }, (to, deadline) =>
       to.neighbors(call.params.vector_id, body, deadline),
     );
@@ -82,7 +76,7 @@ async function one<C>(
   const response = await search(database.collection(params.collection_id), deadline);
   assertAnswer(response, body);
   // One call for all: each further one costs as much as five results.
-  const isSmall = body.explain !== true && body.return_raw_text !== true && !hasIncluded(body);
+  const isSmall = body.explain !== true && body.return_raw_text !== true && !hasOwnJson(body);
   if (response.results.length <= resultsAtOnce && isSmall) return json(response);
   return work.task.finish(encoded((out) => responseJson(response, body, out)));
 }
@@ -126,11 +120,12 @@ function assertAnswer({ results }: SearchResponse, { top_k, diversity }: Amount)
   }
 }
 
-const hasIncluded = ({ include }: Amount): boolean => (include?.length ?? 0) > 0;
+/** Whether results have values that JSON.stringify does not write as they are: metadata, vectors, groups. */
+const hasOwnJson = ({ include, group_by }: Amount): boolean => (include?.length ?? 0) > 0 || group_by != null;
 
 function* responseJson({ results, filter }: SearchResponse, body: Amount, out: JsonWriter): Steps<void> {
   out.add('{"results":');
-  yield* arrayJson(results, out, hasIncluded(body) ? resultJson : undefined);
+  yield* arrayJson(results, out, hasOwnJson(body) ? resultJson : undefined);
   out.add(filter === undefined ? "}" : `,"filter":${JSON.stringify(filter)}}`);
 }
 
@@ -154,6 +149,7 @@ type Amount = {
   readonly syntax?: string | null;
   readonly filter?: unknown;
   readonly include?: readonly string[] | null;
+  readonly group_by?: string | null;
   readonly explain?: boolean | null;
   readonly return_raw_text?: boolean | null;
 };

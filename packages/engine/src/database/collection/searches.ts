@@ -2,7 +2,6 @@
 //
 // Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
@@ -82,10 +81,7 @@ export class Searches implements Searched<View> {
     options?: CallOptions,
     rows: Rows | null = null,
   ): Promise<search.SearchResponse> {
-    refuseUnknownOptions(request, ["top_k", "filter", "include"]);
-    const { top_k, filter, include } = request;
-    const asked = { positive: [id], top_k, filter, include };
-    const makePlan = (definition: CollectionDefinition) => plan.planRecommend(definition, asked, "vector_id");
+    const makePlan = (definition: CollectionDefinition) => plan.planNeighbors(definition, id, request);
     return this.#answerOne(makePlan, options, kinds.dense, rows);
   }
 

@@ -42,6 +42,7 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
     "odd values": (i, next) => [
       [Number.NEGATIVE_INFINITY, -0, 0, Number.POSITIVE_INFINITY, 5e-324, next()][i % 6],
     ],
+    "most beyond 64-bit floats": (i) => [i % 3 === 0 ? i : Number.POSITIVE_INFINITY],
   };
   for (const [name, draw] of Object.entries(distributions))
     test(name, () => {
@@ -82,7 +83,8 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
       }
       check();
       const { state, columns } = values.save();
-      values = NumberValues.restored(state, columns);
+      // A checkpoint stores the state as JSON.
+      values = NumberValues.restored(JSON.parse(JSON.stringify(state)), columns);
       check();
       const kept = added.filter(() => next() < 0.3);
       const isKept = new Set(kept.map(({ ordinal }) => ordinal));
@@ -235,7 +237,7 @@ describe("[I5] an index, its checkpoint and its compaction have the same values"
       await checkpoint.save(
         index,
         async (saved, of) => {
-          state = structuredClone(saved) as MetadataState;
+          state = JSON.parse(JSON.stringify(saved)) as MetadataState;
           images = of.map((image) => Uint8Array.from(image));
           return true;
         },
