@@ -197,7 +197,7 @@ function asSource(records: Records<unknown>): Iterable<AnyRecord> | AsyncIterabl
   }
   throw new QuiverError(
     "invalid_request",
-    `upsert() got ${kindOf(records)}; expected a record or an iterable of records.`,
+    `records is ${kindOf(records)}; expected a record or an iterable of records.`,
   );
 }
 

@@ -1,8 +1,8 @@
 // What type does a received value have, in a word or two?
 
-/** The type with its article: `undefined`, `null`, `an array`, `an object`, `a string`. */
+/** The type with its article: `null`, `an array`, `an object`, `a string`; `missing` for undefined. It stands behind "is" in messages. */
 export function kindOf(value: unknown): string {
-  if (value === undefined) return "undefined";
+  if (value === undefined) return "missing";
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;

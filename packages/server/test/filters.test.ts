@@ -162,6 +162,18 @@ describe("records that match", () => {
     expect((await second).json.vectors).toMatchObject([{ id: "r19", sparse_values: [[1, 20]] }]);
     expect((await second).json.next_cursor).toBeNull();
     expectError(await server.call("scrollVectors", c, { order_by: { field: "n" } }), 400, "index_not_found");
+    // The order of ids is that without order_by, and no index makes another one of what the record itself has.
+    const byId = await server.call("scrollVectors", c, { filter, order_by: { field: "id" }, limit: 3 });
+    expect(byId.json.vectors.map(({ id }: { id: string }) => id)).toEqual(["r10", "r13", "r16"]);
+    for (const order_by of [{ field: "id", direction: "desc" }, { field: "document_id" }]) {
+      const refused = expectError(
+        await server.call("scrollVectors", c, { order_by }),
+        400,
+        "invalid_request",
+      );
+      expect(refused.details.path).toBe("order_by");
+      expect(refused.message).not.toContain("metadata-indexes");
+    }
   });
 
   test("[H1] [W12] are changed and deleted by filter, and one by its id", async () => {

@@ -85,7 +85,7 @@ export function checkId(id: unknown, path: string): asserts id is string {
 
 function idProblem(id: unknown): string | null {
   const wanted = `; expected a string of 1 to ${limits.idBytesMax} bytes of UTF-8.`;
-  if (typeof id !== "string") return `is ${id === undefined ? "missing" : kindOf(id)}${wanted}`;
+  if (typeof id !== "string") return `is ${kindOf(id)}${wanted}`;
   if (id === "") return `is empty${wanted}`;
   if (!id.isWellFormed()) return `has half of a surrogate pair, which UTF-8 cannot hold${wanted}`;
   const bytes = bytesBeyond(id, limits.idBytesMax);

@@ -194,8 +194,31 @@ describe("[W5] a wrong filter is invalid_filter, with the path of the fault", ()
       expect(fault(filter).details.path).toBe(path);
     });
 
-  test("with a suggestion for a misspelt operator", () => {
+  test("with a suggestion for a misspelt operator, and for one that joins filters", () => {
     expect(fault({ a: { exist: true } }).details.suggestion).toBe("exists");
+    expect(fault({ $and: [{ a: 1 }] }).details).toEqual({ path: 'filter["$and"]', suggestion: "and" });
+    expect(fault({ AND: [] }).details.suggestion).toBe("and");
+    expect(fault({ NOT: { a: 1 } }).details.suggestion).toBe("not");
+    expect(fault({ is: { field_name: "a" } }).details.suggestion).toBe("Is");
+    expect(fault({ $or: 1, b: [] }).details).toMatchObject({ path: "filter.b" });
+    expect(matches({ $or: 1, OR: 2 }, { $or: { gt: 0 }, OR: 2 })).toBe(true);
+  });
+
+  test("what is missing is said to be missing, and what came is said", () => {
+    const ofClients = (leaf: object) => fault({ Is: leaf });
+    for (const [error, path, words] of [
+      [ofClients({}), "filter.Is.field_name", "is missing"],
+      [ofClients({ field_name: "a" }), "filter.Is.operator", "is missing"],
+      [ofClients({ field_name: "a", operator: "eq" }), "filter.Is.operator", '"eq"'],
+      [ofClients({ field_name: "a", operator: "Equal" }), "filter.Is.field_value", "is missing"],
+      [fault({ not: null }), "filter.not", "a filter such as"],
+      [fault({ and: null }), "filter.and", "an array of filters"],
+      [fault({ Is: null }), "filter.Is", "field_name"],
+    ] as const) {
+      expect(error.details.path).toBe(path);
+      expect(error.message).toContain(words);
+      expect(error.message).not.toContain("undefined");
+    }
   });
 
   test("any JSON is a filter, or is refused as invalid_filter", () => {

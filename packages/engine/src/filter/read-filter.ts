@@ -71,7 +71,7 @@ class FilterReader {
     const at = `${path}.${key}`;
     if (key === "Is") return this.#clientLeaf(value, at);
     if (key === "not") return { kind: "not", part: yield* this.filter(value, at, level + 1) };
-    if (!Array.isArray(value)) throw invalidFilter(at, `is ${kindOf(value)}; expected an array of filters.`);
+    if (!Array.isArray(value)) throw invalidFilter(at, `is ${kindOf(value)}; expected ${expectedOf(key)}.`);
     const parts: Filter[] = [];
     for (const [i, part] of value.entries()) parts.push(yield* this.filter(part, `${at}[${i}]`, level + 1));
     return { kind: connectives[key], parts };
@@ -91,15 +91,23 @@ class FilterReader {
   /** `{"color": "red", "n": {"gte": 1}}` */
   *#short(entries: readonly Entry[], value: object, path: string): Steps<Filter> {
     const absent = Object.entries(value).find(([, held]) => held === null);
-    if (absent !== undefined)
-      throw invalidFilter(
-        memberPath(path, absent[0]),
-        `is null; to find the records without a value, write {"exists": false}.`,
-      );
+    if (absent !== undefined) {
+      const expected = reserved.includes(absent[0])
+        ? expectedOf(absent[0])
+        : 'a value; to find the records without one, write {"exists": false}';
+      throw invalidFilter(memberPath(path, absent[0]), `is null; expected ${expected}.`);
+    }
     const parts: Filter[] = [];
     for (const [name, held] of entries) {
       const at = memberPath(path, name);
       const field = readField(name, at);
+      const meant = connectiveMeant(name, held);
+      if (meant !== undefined)
+        throw invalidFilter(
+          at,
+          `is no field with a value or operators; did you mean '${meant}'? A field of this name is written {"field": ${JSON.stringify(name)}, "eq": ...}.`,
+          { suggestion: meant },
+        );
       if (isScalar(held)) parts.push(this.#statement(field, "eq", held, at));
       else if (Array.isArray(held))
         throw wrongOperand(at, held, 'a value, or operators; for a list of values write {"in": [...]}');
@@ -142,10 +150,7 @@ class FilterReader {
   /** `{"field_name": "a", "operator": "Equal", "field_value": 1}` */
   #clientLeaf(value: unknown, path: string): Filter {
     if (typeof value !== "object" || value === null || Array.isArray(value))
-      throw invalidFilter(
-        path,
-        `is ${kindOf(value)}; expected an object with field_name, operator and field_value.`,
-      );
+      throw invalidFilter(path, `is ${kindOf(value)}; expected ${expectedOf("Is")}.`);
     const known = ["field_name", "operator", "field_value"];
     const unknown = Object.keys(value).find((key) => !known.includes(key));
     if (unknown !== undefined)
@@ -154,8 +159,14 @@ class FilterReader {
     const field = readField(field_name, `${path}.field_name`);
     const name =
       typeof operator === "string" && Object.hasOwn(operatorOfClient, operator) ? operator : undefined;
-    if (name === undefined)
-      throw invalidFilter(`${path}.operator`, `is not known; expected "Equal" or "NotEqual".`);
+    if (name === undefined) {
+      const received =
+        typeof operator === "string" ? JSON.stringify(operator.slice(0, 40)) : kindOf(operator);
+      throw invalidFilter(
+        `${path}.operator`,
+        `is ${received}; expected "Equal" or "NotEqual". For other operators write {"field": "n", "gte": 1}.`,
+      );
+    }
     return this.#statement(field, operatorOfClient[name], field_value, `${path}.field_value`);
   }
 
@@ -171,6 +182,20 @@ class FilterReader {
     const leaf: Filter = { kind: "leaf", field, condition };
     return isNegated ? { kind: "not", part: leaf } : leaf;
   }
+}
+
+/** What stands behind a reserved key, in words. */
+function expectedOf(key: string): string {
+  if (key === "Is") return "an object with field_name, operator and field_value";
+  return key === "not" ? `a filter such as ${example}` : "an array of filters";
+}
+
+/** The reserved key that a field looks like, such as `$and` or `OR`, if what it has can be neither a value nor operators. */
+function connectiveMeant(name: string, held: unknown): string | undefined {
+  if (typeof held !== "object" || held === null) return undefined;
+  if (!Array.isArray(held) && Object.keys(held).some((key) => operators.has(key))) return undefined;
+  const plain = name.replace(/^\$/, "").toLowerCase();
+  return reserved.find((key) => key.toLowerCase() === plain);
 }
 
 /** The field of a name that a request has. @param path of the name. @throws invalid_filter */

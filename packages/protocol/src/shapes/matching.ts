@@ -55,7 +55,10 @@ export const ScrollVectors = Fields({
   order_by: Maybe(
     Fields(
       {
-        field: Type.String({ description: "A field with a metadata index." }),
+        field: Type.String({
+          description:
+            "A field with a metadata index, or `id`, by which records are listed without `order_by` (only `asc`).",
+        }),
         direction: Maybe(OneOf(["asc", "desc"], { default: "asc" })),
       },
       {

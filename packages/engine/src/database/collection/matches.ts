@@ -68,7 +68,7 @@ export class Matches {
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
     return this.#read(request.filter, rows, options, function* (version, filter, _live, definitions) {
-      const order = order_by ? orderOf(order_by, definitions) : null;
+      const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
       const page =
         order === null
           ? yield* pageById(version, filter && (yield* visibleMatches(version, filter)), limit, cursor)
@@ -133,14 +133,27 @@ function integerOf(value: number | null | undefined, path: string, most: number,
 
 type OrderBy = NonNullable<ScrollVectors["order_by"]>;
 
-/** @throws invalid_request if the field is not declared */
+/** Whether it says the order that there is without it. */
+const isById = ({ field, direction }: OrderBy): boolean => field === "id" && direction !== "desc";
+
+/** @throws invalid_request, index_not_found if the field is not declared */
 function orderOf({ field: name, direction }: OrderBy, definitions: Readonly<IndexDefinitions>): Order {
   const field = readField(name, "order_by.field");
+  if (field.record !== undefined) {
+    const what =
+      field.record === "id"
+        ? "ids are listed in ascending order only; leave out order_by"
+        : `records are not kept in this order; store it in a field of the metadata too, and order by that`;
+    throw invalid(
+      "order_by",
+      `is by '${field.record}': ${what}. The metadata key of this name is '\\${field.record}'.`,
+    );
+  }
   const definition = definitions[`${metadataPrefix}${field.name}`];
   if (definition === undefined)
     throw new QuiverError(
       "index_not_found",
-      `order_by.field has no metadata index, which says how its values are ordered. Create it with PUT .../metadata-indexes/${encodeURIComponent(field.name)}.`,
+      `order_by.field has no metadata index, which says how its values are ordered. Declare its type with PUT .../metadata-indexes/${encodeURIComponent(field.name)} and a body such as {"type": "number"}.`,
       { path: "order_by.field" },
     );
   return { field, type: definition.type, isDescending: direction === "desc" };
