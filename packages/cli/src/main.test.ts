@@ -132,8 +132,26 @@ describe("filters", () => {
     const unconfirmed = await ask(["delete", "filtered", ...where]);
     expect(unconfirmed).toMatchObject({ code: 2 });
     expect(unconfirmed.err).toContain("would permanently delete 1 record");
-    expect((await ask(["delete", "filtered", ...where, "--yes"])).out).toBe("Deleted 1 records.\n");
+    expect((await ask(["delete", "filtered", ...where, "--yes"])).out).toBe("Deleted 1 record.\n");
     expect(await ask(["count", "filtered"])).toMatchObject({ out: "2\n" });
+    // What the preview says is what --yes does: without any condition, nothing.
+    for (const every of [
+      ["--where", "true"],
+      ["--where", "not (false)"],
+      ["--filter", "{}"],
+      ["--filter", '{"And":[{"or":[]}]}'],
+    ]) {
+      const [preview, confirmed] = [
+        await ask(["delete", "filtered", ...every]),
+        await ask(["delete", "filtered", ...every, "--yes"]),
+      ];
+      expect(preview).toEqual(confirmed);
+      expect(preview).toMatchObject({ code: 2, out: "" });
+      expect(preview.err).toContain("--where 'id exists'");
+    }
+    const all = ["delete", "filtered", "--where", "id exists"];
+    expect((await ask(all)).err).toContain("would permanently delete 2 records");
+    expect((await ask([...all, "--yes"])).out).toBe("Deleted 2 records.\n");
   });
 });
 

@@ -77,6 +77,10 @@ function readWithUnit(text: string, units: Readonly<Record<string, number>>, exp
 /** `1234567` -> `1,234,567`. */
 export const formatCount = (value: number): string => Math.round(value).toLocaleString("en-US");
 
+/** `1 record`, `1,234 records`. */
+export const countOf = (count: number, noun: string): string =>
+  `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 /** `8.4 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

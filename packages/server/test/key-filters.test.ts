@@ -259,14 +259,29 @@ describe("a key with a filter", () => {
     // Another key writes a hidden record with a staged id.
     const other = { vectors: [{ id: "t5", text: "fox", metadata: { tenant: "b" } }] };
     expect((await callAs(adminKey, { name: "streamingUpsert", body: other }, "mixed")).status).toBe(200);
-    expect(
-      expectError(await limited({ name: "commitTransaction", params }), 403, "forbidden").message,
-    ).toContain("'t5'");
+    const refused = expectError(await limited({ name: "commitTransaction", params }), 403, "forbidden");
+    expect(refused.details).toEqual({ vector_id: "t5" });
+    expect(refused.message).toMatch(/still open. Abort it/);
+    expect((await limited({ name: "getTransactionStatus", params })).json.status).toHaveProperty("NotStarted");
+    expectError(await limited({ name: "createTransaction" }), 409, "transaction_ongoing");
     await callAs(adminKey, { name: "streamingDelete", params: { vector_id: "t5" } }, "mixed");
     expect((await limited({ name: "commitTransaction", params })).status).toBe(204);
     expect((await limited({ name: "vectorExists", params: { vector_id: "t5" } })).status).toBe(200);
     expect((await limited({ name: "listTransactions" })).json.transactions).toHaveLength(1);
     expect(await hiddenRecords()).toBe(before);
+
+    // The way out that the message names: to abort it, which makes room for another one.
+    const again = { transaction_id: (await limited({ name: "createTransaction" })).json.transaction_id };
+    const body = { id: "t6", text: "fox", metadata: { tenant: "a" } };
+    expect((await limited({ name: "addVector", params: again, body })).status).toBe(200);
+    const taken = { vectors: [{ id: "t6", text: "fox", metadata: { tenant: "b" } }] };
+    expect((await callAs(adminKey, { name: "streamingUpsert", body: taken }, "mixed")).status).toBe(200);
+    expectError(await limited({ name: "commitTransaction", params: again }), 403, "forbidden");
+    expect((await limited({ name: "abortTransaction", params: again })).status).toBe(204);
+    const next = await limited({ name: "createTransaction" });
+    expect(next.status).toBe(200);
+    expect((await limited({ name: "abortTransaction", params: next.json })).status).toBe(204);
+    await callAs(adminKey, { name: "streamingDelete", params: { vector_id: "t6" } }, "mixed");
   });
 
   test("[A22] knows no transactions of others", async () => {

@@ -3,9 +3,9 @@
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
-import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
+import { type FilterOptions, filterOf, hasCondition, whereHelp, withFilter } from "../filter/option.ts";
 import { printJson, printLine } from "../output.ts";
-import { formatCount } from "../values.ts";
+import { countOf } from "../values.ts";
 
 export function countCommand(): Command {
   const command = new QuiverCommand("count")
@@ -36,14 +36,18 @@ async function remove(
 ): Promise<void> {
   const filter = filterOf(options);
   if (filter === undefined) throw new UsageError("Nothing to delete; give --where or --filter.");
+  if (!hasCondition(filter))
+    throw new UsageError(
+      "The filter has no condition, so that every record would match. If you mean that, write --where 'id exists'.",
+    );
   const collection = connect(options).collection(name);
   if (!options.yes) {
     const count = await collection.count(filter);
     throw new UsageError(
-      `This would permanently delete ${formatCount(count)} records of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
+      `This would permanently delete ${countOf(count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
     );
   }
   const deleted = await collection.deleteMatching(filter);
   if (options.json) return printJson({ deleted });
-  printLine(`Deleted ${formatCount(deleted)} records.`);
+  printLine(`Deleted ${countOf(deleted, "record")}.`);
 }

@@ -44,3 +44,17 @@ export function filterOf({ where, filter }: FilterOptions): Filter | undefined {
     throw new UsageError("--filter is not a JSON object.");
   return value as Filter;
 }
+
+/**
+ * Whether a filter has a condition at all: `true` and `not (false)` have none, and the server changes nothing by such a filter. A filter
+ * that is none is left to the server, which says where its fault is.
+ */
+export function hasCondition(filter: unknown): boolean {
+  if (typeof filter !== "object" || filter === null) return true;
+  const parts = Object.entries(filter).filter(([, part]) => part !== null);
+  return parts.some(([key, part]) => {
+    if (key === "not") return hasCondition(part);
+    if (["and", "or", "And", "Or"].includes(key) && Array.isArray(part)) return part.some(hasCondition);
+    return true;
+  });
+}

@@ -124,13 +124,19 @@ export class RowRules {
     }
   }
 
-  /** @throws forbidden if the commit of the open transaction would change a record that the caller cannot see */
+  /**
+   * @throws forbidden if the commit of the open transaction would change a record that the caller cannot see. The transaction stays open: it
+   * cannot be committed while that record exists, but what it has is lost only if the caller aborts it.
+   */
   requireCommittable(): void {
     for (const id of this.#reader.keys("stagedIds")) {
       const own = id.slice();
-      this.#requireFree(own, () => `The id '${text(own).slice(0, 80)}' of the transaction`, {
-        vector_id: text(own),
-      });
+      if (this.#isFree(own)) continue;
+      throw new QuiverError(
+        "forbidden",
+        `The id '${text(own).slice(0, 80)}' of the transaction has become unavailable to the key; nothing was changed, and the transaction is still open. Abort it, and send its other operations in a new one.`,
+        { vector_id: text(own) },
+      );
     }
   }
 
@@ -139,8 +145,13 @@ export class RowRules {
     return this.#predicate.matches(new RecordReader(storedRecord(operation, 1)));
   }
 
+  /** Whether no hidden record has the id. */
+  #isFree(id: Uint8Array): boolean {
+    return this.#reader.get("ids", id) === undefined || this.sees(id);
+  }
+
   #requireFree(id: Uint8Array, what: () => string, details: Record<string, unknown>): void {
-    if (this.#reader.get("ids", id) === undefined || this.sees(id)) return;
+    if (this.#isFree(id)) return;
     throw new QuiverError(
       "forbidden",
       `${what()} is not available to the key; nothing was changed. Use another id.`,
