@@ -77,6 +77,14 @@ if (flags.help || positionals.length !== 1) {
   process.exit(flags.help ? 0 : 2);
 }
 
+const missing = missingFiles(positionals[0]);
+if (missing.length > 0) {
+  process.stderr.write(
+    `npm run eval: ${positionals[0]} has no ${missing.join(", no ")}. Expected is a folder in the layout of BEIR: ` +
+      "corpus.jsonl.gz (_id, title, text), queries.jsonl.gz (_id, text) and qrels.tsv (query-id, corpus-id, score).\n",
+  );
+  process.exit(2);
+}
 const set = readRelevanceSet(positionals[0]);
 const rows = await withServer((client) => evaluate(client, set));
 const missed = printRows(set.name, rows);
@@ -267,6 +275,11 @@ function readRelevanceSet(dir: string): RelevanceSet {
     })),
     judgements: readJudgements(path("qrels.tsv")),
   };
+}
+
+/** The files that a relevance set must have, and this folder has not. */
+function missingFiles(dir: string): string[] {
+  return ["corpus.jsonl.gz", "queries.jsonl.gz", "qrels.tsv"].filter((name) => !existsSync(join(dir, name)));
 }
 
 function readJsonLines<T>(path: string): T[] {

@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient, type QuiverClient, type RetryEvent } from "@quiver/client";
+import { nearestName } from "@quiver/protocol/nearest-name";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { closest } from "fastest-levenshtein";
 import { UsageError } from "./exit-codes.ts";
 import { defaultDataDir } from "./serve/settings.ts";
 import { readDuration } from "./values.ts";
@@ -24,10 +24,16 @@ export class QuiverCommand extends Command {
       .flatMap(({ long, short }) => [long, short])
       .filter((name): name is string => typeof name === "string");
     const name = flag.split("=")[0];
-    return this.error(`error: unknown option '${name}'. Did you mean ${closest(name, known)}?`, {
+    return this.error(`error: unknown option '${name}'.${meant(name, known)} See ${this.path} --help.`, {
       code: "commander.unknownOption",
       exitCode: 2,
     });
+  }
+
+  /** `quiver collections create` */
+  get path(): string {
+    const { parent } = this as { parent: QuiverCommand | null };
+    return parent === null ? this.name() : `${parent.path} ${this.name()}`;
   }
 
   /** Called by commander: a word that is not a command is passed to the default command as an excess argument. */
@@ -48,12 +54,17 @@ export class QuiverCommand extends Command {
     const known = this.createHelp()
       .visibleCommands(this)
       .map((command) => command.name());
-    const path = this.parent ? `${this.parent.name()} ${this.name()}` : this.name();
     return this.error(
-      `error: unknown command '${name}'. Did you mean ${path} ${closest(name, known)}? See ${path} --help.`,
+      `error: unknown command '${name}'.${meant(name, known, `${this.path} `)} See ${this.path} --help.`,
       { code: "commander.unknownCommand", exitCode: 2 },
     );
   }
+}
+
+/** Names a known word only if it is similar. */
+function meant(given: string, known: readonly string[], before = ""): string {
+  const nearest = nearestName(given, known);
+  return nearest === undefined ? "" : ` Did you mean ${before}${nearest}?`;
 }
 
 /** Turns a parser of values.ts into the parser of an option. */

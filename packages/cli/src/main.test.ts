@@ -178,6 +178,27 @@ describe("help and wrong usage", () => {
     }
   });
 
+  it("a command loads what it needs alone", async () => {
+    const hooks =
+      'import{registerHooks}from"node:module";import{writeSync}from"node:fs";' +
+      'registerHooks({load(url,context,next){writeSync(2,url+"\\n");return next(url,context)}})';
+    const nodeFlags = ["--import", `data:text/javascript,${encodeURIComponent(hooks)}`];
+    const env = { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey };
+    for (const args of [
+      ["--version"],
+      ["--help"],
+      ["collections"],
+      ["search", "--help"],
+      ["import", "--help"],
+      ["help", "export"],
+    ]) {
+      const { code, err } = await start(args, { nodeFlags, env }).ended;
+      expect(code).toBe(0);
+      expect(err).toContain("/cli/src/program.ts");
+      expect(err, args.join(" ")).not.toMatch(/node_modules\/(typebox|cli-progress|lmdb|fastify)\//);
+    }
+  });
+
   it("serve's help lists every flag with its variable and default", async () => {
     const { out } = await quiver("serve", "--help");
     const words = out.replaceAll(/\s+/g, " ");
@@ -193,7 +214,9 @@ describe("help and wrong usage", () => {
     [["serve", "--prot", "9000"], "Did you mean --port?"],
     [["serve", "--data_dir=x"], "Did you mean --data-dir?"],
     [["import", "c", "f", "--dimensions", "3"], "Did you mean --dimension?"],
+    [["import", "c", "f", "--dry"], "unknown option '--dry'. See quiver import --help."],
     [["colections"], "Did you mean quiver collections?"],
+    [["frobnicate"], "unknown command 'frobnicate'. See quiver --help."],
     [["collections", "creat"], "Did you mean quiver collections create?"],
     [["index", "creat", "c", "dense"], "Did you mean quiver index create?"],
     [["serve", "--port", "http"], '--port "http": expected a whole number'],
@@ -382,7 +405,14 @@ describe("collections, indexes, records", () => {
     });
     expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
     expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
-    expect((await ask(["collections"])).out).toContain("life\tyes");
+    expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t$/m);
+    const listed = JSON.parse((await ask(["collections", "--json"])).out);
+    expect(listed.find(({ name }: { name: string }) => name === "life")).toMatchObject({
+      vectors_count: 1,
+      dense_vector: { dimension: 2 },
+      loaded: true,
+      memory_bytes: expect.any(Number),
+    });
     expect((await ask(["collections", "unload", "life"])).code).toBe(0);
     expect((await ask(["collections", "load", "life"])).code).toBe(0);
     expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);
@@ -398,7 +428,7 @@ describe("collections, indexes, records", () => {
     expect(await ownWords("")).toEqual([]);
 
     const unsure = await ask(["collections", "delete", "life"]);
-    expect([unsure.code, unsure.err]).toEqual([2, expect.stringContaining("its 1 records")]);
+    expect([unsure.code, unsure.err]).toEqual([2, expect.stringContaining("its 1 record permanently")]);
     expect((await ask(["collections", "delete", "life", "--yes"])).code).toBe(0);
     expect((await ask(["get", "life", "a"])).code).toBe(1);
   });
@@ -444,10 +474,53 @@ describe("collections, indexes, records", () => {
   it("report clearly what is wrong with the server or the key", async () => {
     const wrongKey = await start(["collections", "--url", server.url, "--api-key", "wrong"]).ended;
     expect([wrongKey.code, wrongKey.err]).toEqual([1, expect.stringMatching(/^quiver: .*key/)]);
-    const nobody = await start(["collections", "--url", `http://127.0.0.1:${await freePort()}`]).ended;
-    expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining("ECONNREFUSED")]);
+    const noKey = await start(["collections", "--url", server.url]).ended;
+    expect([noKey.code, noKey.err]).toEqual([1, expect.stringContaining("--api-key-file")]);
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const nobody = await start(["collections", "--url", url]).ended;
+    expect([nobody.code, nobody.err]).toEqual([
+      1,
+      expect.stringContaining(`No server answers at ${url} (ECONNREFUSED)`),
+    ]);
+    expect(nobody.err).toContain("quiver serve");
+    const asJson = await start(["collections", "--url", url, "--json"]).ended;
+    expect(JSON.parse(asJson.err).error).toMatchObject({ code: "connection_failed", details: { url } });
     const keyFile = file("key", `${adminKey}\n`);
     expect((await start(["collections", "--url", server.url, "--api-key-file", keyFile]).ended).code).toBe(0);
+  });
+});
+
+describe("errors of the server", () => {
+  it("are told in commands and options of the command line", async () => {
+    await client.createCollection({
+      name: "it's told",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true, auto_create_index: true },
+      tf_idf_options: { enabled: true },
+    });
+    const name = "it's told";
+    const cases: readonly (readonly [args: readonly string[], words: string])[] = [
+      [["search", name, "--vector", "[1,0]"], "quiver index create 'it'\\''s told' dense"],
+      [["search", name, "--text", "x"], "quiver index create 'it'\\''s told' text"],
+      [["search", "nothing", "--text", "x"], '"quiver collections create nothing"'],
+      [["import", "nothing", file("lone.jsonl", '{"id":"a"}\n')], '"quiver import nothing FILE --create"'],
+      [["index", "create", name, "sparse"], '"quiver index delete COLLECTION sparse"'],
+      [["transactions", "abort", name, "1-0"], '"quiver transactions list COLLECTION"'],
+      [["keys", "revoke", "0123"], '"quiver keys list"'],
+      [["collections", "create", "wide", "--dimension", "70000"], "--dimension must be"],
+      [["search", name, "--sparse", "[[1,1]]", "--threshold", "2"], "--threshold must be"],
+      [["count", name, "--filter", '{"n":{"gt":true}}'], "In the filter, n.gt is a boolean"],
+    ];
+    for (const [args, words] of cases) {
+      const { code, err } = await ask(args);
+      expect(err).toContain(words);
+      expect(code, args.join(" ")).toBe(1);
+      expect(err).not.toMatch(/\b(GET|POST|PUT|PATCH|DELETE) |send it again| {4}at /);
+    }
+    await client.collection(name).createDenseIndex({ distance_metric_type: "cosine" });
+    expect((await ask(["search", name, "--vector", "[1]"])).err).toBe(
+      "quiver: --vector has 1 value, the collection's dimension is 2.\n",
+    );
   });
 });
 
@@ -780,6 +853,12 @@ describe("quiver export", () => {
     expect(exported.code).toBe(0);
     expect(JSON.parse(exported.err)).toMatchObject({ records: 3, version: 1 });
     expect(existsSync(`${path}.partial`)).toBe(false);
+    const again = await ask(["export", "original", "--output", path]);
+    expect([again.code, again.err]).toEqual([
+      2,
+      expect.stringContaining("exists. Name another file, or replace it with --overwrite."),
+    ]);
+    expect((await ask(["export", "original", "--output", path, "--overwrite"])).code).toBe(0);
     const copied = await ask(["import", "copy", path, "--create", "--store-raw-text", "--json"]);
     expect([copied.code, copied.err]).toEqual([0, ""]);
     const copy = client.collection("copy");

@@ -8,6 +8,8 @@ import { stripVTControlCharacters } from "node:util";
 export type Column<T> = {
   readonly title: string;
   readonly value: (row: T) => string | number | null | undefined;
+  /** How a number is shown on a terminal; elsewhere it stays a number. */
+  readonly format?: (value: number) => string;
   readonly right?: boolean;
 };
 
@@ -29,9 +31,15 @@ export function printTable<T>(rows: readonly T[], columns: readonly Column<T>[],
     process.stderr.write(`${empty}\n`);
     return;
   }
-  const cells = rows.map((row) => columns.map((column) => plain(column.value(row))));
+  const { isTTY } = process.stdout;
+  const cells = rows.map((row) =>
+    columns.map(({ value, format }) => {
+      const cell = value(row);
+      return plain(isTTY && typeof cell === "number" ? (format?.(cell) ?? cell) : cell);
+    }),
+  );
   printLine(
-    process.stdout.isTTY
+    isTTY
       ? alignedTable(columns, cells, process.stdout.columns || widthUnknown)
       : cells.map((row) => row.join("\t")).join("\n"),
   );

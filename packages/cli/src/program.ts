@@ -1,21 +1,9 @@
 // Which command runs, and what is the exit code of the process?
 
 import { QuiverError } from "@quiver/client";
-import { CommanderError } from "commander";
+import { type Command, CommanderError } from "commander";
+import { messageFor } from "./advice.ts";
 import { QuiverCommand } from "./command.ts";
-import { backupCommand } from "./commands/backup.ts";
-import { checkCommand } from "./commands/check.ts";
-import { collectionsCommand } from "./commands/collections.ts";
-import { exportCommand } from "./commands/export.ts";
-import { importCommand } from "./commands/import.ts";
-import { indexCommand } from "./commands/index-command.ts";
-import { auditCommand, keysCommand } from "./commands/keys.ts";
-import { countCommand, deleteCommand } from "./commands/matching.ts";
-import { getCommand, transactionsCommand, versionsCommand } from "./commands/records.ts";
-import { repairCommand } from "./commands/repair.ts";
-import { restoreCommand } from "./commands/restore.ts";
-import { searchCommand } from "./commands/search.ts";
-import { serveCommand } from "./commands/serve.ts";
 import { CommandError, exitCodes, exitCodesHelp, UsageError } from "./exit-codes.ts";
 
 let exitCode: number = exitCodes.ok;
@@ -23,7 +11,79 @@ const finish = (code: number) => {
   exitCode = code;
 };
 
-function program(): QuiverCommand {
+type Entry = {
+  readonly name: string;
+  readonly description: string;
+  readonly load: () => Promise<Command>;
+};
+
+/** All commands, in the order of the help. The module of a command is loaded when that command is wanted. */
+const commands: readonly Entry[] = [
+  entry("serve", "start the server", async () => (await import("./commands/serve.ts")).serveCommand(finish)),
+  entry("collections", "list, create, show, delete, load, unload", async () =>
+    (await import("./commands/collections.ts")).collectionsCommand(),
+  ),
+  entry("index", "create, show, test and delete the indexes of a collection", async () =>
+    (await import("./commands/index-command.ts")).indexCommand(),
+  ),
+  entry(
+    "import",
+    "import files of any size: JSON Lines, .fvecs, raw .f32; optionally compressed with gzip",
+    async () => (await import("./commands/import.ts")).importCommand(finish),
+  ),
+  entry(
+    "export",
+    "write all records of one version as JSON Lines, which import reads back exactly",
+    async () => (await import("./commands/export.ts")).exportCommand(),
+  ),
+  entry(
+    "backup",
+    "write one version of a collection, or of all collections, to files for restore",
+    async () => (await import("./commands/backup.ts")).backupCommand(),
+  ),
+  entry("restore", "restore a collection from files that backup has written", async () =>
+    (await import("./commands/restore.ts")).restoreCommand(),
+  ),
+  entry(
+    "search",
+    "search a collection; two or three kinds of query together make a hybrid search",
+    async () => (await import("./commands/search.ts")).searchCommand(),
+  ),
+  entry("count", "count the records of a collection, or those that match a filter", async () =>
+    (await import("./commands/matching.ts")).countCommand(),
+  ),
+  entry("get", "print a record as JSON, with its metadata exactly as it was written", async () =>
+    (await import("./commands/records.ts")).getCommand(),
+  ),
+  entry("delete", "delete the records that match a filter, all at once", async () =>
+    (await import("./commands/matching.ts")).deleteCommand(),
+  ),
+  entry("versions", "list the versions of a collection, newest first", async () =>
+    (await import("./commands/records.ts")).versionsCommand(),
+  ),
+  entry("transactions", "list transactions, commit or abort one", async () =>
+    (await import("./commands/records.ts")).transactionsCommand(),
+  ),
+  entry("keys", "API keys with roles: list, create, revoke", async () =>
+    (await import("./commands/keys.ts")).keysCommand(),
+  ),
+  entry("audit", "who changed keys, collections and indexes, newest first", async () =>
+    (await import("./commands/keys.ts")).auditCommand(),
+  ),
+  entry("check", "verify all stored data: checksums, pages, log, records, indexes, snapshots", async () =>
+    (await import("./commands/check.ts")).checkCommand(finish),
+  ),
+  entry("repair", "save everything that is intact in a damaged data directory into a new one", async () =>
+    (await import("./commands/repair.ts")).repairCommand(finish),
+  ),
+];
+
+function entry(name: string, description: string, load: Entry["load"]): Entry {
+  return { name, description, load };
+}
+
+/** @param words of the command line behind the program's name */
+async function program(words: readonly string[]): Promise<QuiverCommand> {
   const quiver = new QuiverCommand("quiver");
   quiver
     .description("Quiver, a vector database: dense, sparse, full-text and hybrid search.")
@@ -35,24 +95,13 @@ quiver COMMAND --help describes a command. Client commands find their server by 
 key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. To trust a server whose certificate
 is not signed by a known authority, set NODE_EXTRA_CA_CERTS to the PEM file of its authority.
 ${exitCodesHelp}`,
-    )
-    .addCommand(serveCommand(finish))
-    .addCommand(collectionsCommand())
-    .addCommand(indexCommand())
-    .addCommand(importCommand(finish))
-    .addCommand(exportCommand())
-    .addCommand(backupCommand())
-    .addCommand(restoreCommand())
-    .addCommand(searchCommand())
-    .addCommand(countCommand())
-    .addCommand(getCommand())
-    .addCommand(deleteCommand())
-    .addCommand(versionsCommand())
-    .addCommand(transactionsCommand())
-    .addCommand(keysCommand())
-    .addCommand(auditCommand())
-    .addCommand(checkCommand(finish))
-    .addCommand(repairCommand(finish));
+    );
+  const [first, second] = words;
+  const wanted = first === "help" ? second : first;
+  for (const { name, description, load } of commands) {
+    const command = name === wanted ? await load() : new QuiverCommand(name);
+    quiver.addCommand(command.description(description));
+  }
   throwInsteadOfExit(quiver);
   return quiver;
 }
@@ -69,7 +118,7 @@ function codeFor(error: unknown, asJson: boolean): number {
   }
   const known = error instanceof QuiverError || error instanceof UsageError || error instanceof CommandError;
   if (asJson) process.stderr.write(`${JSON.stringify(asObject(error))}\n`);
-  else if (known) process.stderr.write(`quiver: ${(error as Error).message}\n`);
+  else if (known) process.stderr.write(`quiver: ${messageFor(error)}\n`);
   else process.stderr.write(`quiver: ${(error as Error)?.stack ?? String(error)}\n`);
   return error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
 }
@@ -77,7 +126,7 @@ function codeFor(error: unknown, asJson: boolean): number {
 function asObject(error: unknown): object {
   const cause = error instanceof QuiverError ? error : (error as Error | undefined)?.cause;
   const origin = cause instanceof QuiverError ? { code: cause.code, details: cause.details } : {};
-  return { error: { message: error instanceof Error ? error.message : String(error), ...origin } };
+  return { error: { message: messageFor(error), ...origin } };
 }
 
 /** Runs the command line; returns the exit code of the process. */
@@ -88,7 +137,8 @@ export async function run(argv: readonly string[]): Promise<number> {
     throw error;
   });
   try {
-    await program().parseAsync(argv);
+    const quiver = await program(argv.slice(2));
+    await quiver.parseAsync(argv);
   } catch (error) {
     return codeFor(error, argv.includes("--json"));
   }

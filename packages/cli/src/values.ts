@@ -78,8 +78,8 @@ function readWithUnit(text: string, units: Readonly<Record<string, number>>, exp
 export const formatCount = (value: number): string => Math.round(value).toLocaleString("en-US");
 
 /** `1 record`, `1,234 records`. */
-export const countOf = (count: number, noun: string): string =>
-  `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+export const countOf = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${formatCount(count)} ${count === 1 ? noun : plural}`;
 
 /** `8.4 MiB`. */
 export function formatBytes(bytes: number): string {

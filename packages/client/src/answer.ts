@@ -114,14 +114,14 @@ export function failureOfHead(response: Response, request: string, now: number):
 }
 
 /** The failure of a request for which fetch, or reading the response, threw an error. */
-export function failureOfFetch(thrown: unknown, request: string): Failure {
+export function failureOfFetch(thrown: unknown, request: string, url?: URL): Failure {
   const reason = systemCode(thrown);
   const words = [reason, innermostMessage(thrown)].filter((word) => word !== undefined).join(": ");
   const error = quiverError(
     "connection_failed",
     0,
     `${request} got no response (${words}). ${adviceFor(reason)}`,
-    { reason: reason ?? innermostMessage(thrown) },
+    { reason: reason ?? innermostMessage(thrown), ...(url !== undefined && { url: url.origin }) },
     thrown,
   );
   // An untrusted certificate will still be untrusted on the next attempt.

@@ -244,7 +244,7 @@ export class Transport {
       if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
       return { failure: failureOfAnswer(response, await response.text(), request, now) };
     } catch (thrown) {
-      return { failure: failureOfFetch(thrown, request) };
+      return { failure: failureOfFetch(thrown, request, url) };
     }
   }
 

@@ -224,7 +224,10 @@ function rebaseDetails(value: unknown, start: number): unknown {
 
 function withAcknowledged(error: unknown, acknowledged: number): unknown {
   if (!(error instanceof QuiverError)) return error;
-  const before = acknowledged > 0 ? ` The first ${acknowledged} records were acknowledged.` : "";
+  const before =
+    acknowledged > 0
+      ? ` The first ${acknowledged === 1 ? "record was" : `${acknowledged} records were`} acknowledged.`
+      : "";
   const details = { ...error.details, acknowledged };
   return quiverError(error.code, error.status, error.message + before, details, error.cause ?? error);
 }

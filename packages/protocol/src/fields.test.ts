@@ -135,6 +135,7 @@ describe("the nearest name", () => {
     ["ID", "id"],
     ["x", undefined],
     ["", undefined],
+    ["metadtaa", "metadata"],
     ["m".repeat(100_000), undefined],
   ])("of %s is %s", (name, expected) => {
     expect(nearestName(name, record)).toBe(expected);

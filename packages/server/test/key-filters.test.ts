@@ -262,7 +262,9 @@ describe("a key with a filter", () => {
     const refused = expectError(await limited({ name: "commitTransaction", params }), 403, "forbidden");
     expect(refused.details).toEqual({ vector_id: "t5" });
     expect(refused.message).toMatch(/still open. Abort it/);
-    expect((await limited({ name: "getTransactionStatus", params })).json.status).toHaveProperty("NotStarted");
+    expect((await limited({ name: "getTransactionStatus", params })).json.status).toHaveProperty(
+      "NotStarted",
+    );
     expectError(await limited({ name: "createTransaction" }), 409, "transaction_ongoing");
     await callAs(adminKey, { name: "streamingDelete", params: { vector_id: "t5" } }, "mixed");
     expect((await limited({ name: "commitTransaction", params })).status).toBe(204);

@@ -54,16 +54,22 @@ const succeed = async (...args: string[]) => {
 it("[B2] [B3] all collections, and then their changes, are restored from a directory; nothing is left on the server", async () => {
   const docs = client.collection("docs");
   const first = await succeed("backup", "--all", "--incremental", "--output", "all");
-  expect(first.out).toMatch(/Backed up "docs", version \d+: 1 records/);
+  expect(first.out).toMatch(/Backed up "docs", version \d+: 1 record,/);
   await docs.upsert([{ id: "b", dense_values: [3, 4] }]);
   const second = JSON.parse(
     (await succeed("backup", "--all", "--incremental", "--output", "all", "--json")).out,
   );
   expect(second).toMatchObject([
-    { collection: "Bücher & mehr", records: 0 },
+    { collection: "Bücher & mehr", file: null, records: 0, bytes: 0 },
     { collection: "docs", records: 1, since: 1 },
   ]);
-  expect(readdirSync(join(folder, "all"))).toHaveLength(4);
+  // No file for what has not changed.
+  expect(readdirSync(join(folder, "all"))).toHaveLength(3);
+  const third = await succeed("backup", "docs", "--incremental", "--output", "all");
+  expect(third.out).toMatch(
+    /^"docs" has not changed since its last backup, of version \d+; nothing was written\.\n$/,
+  );
+  expect(readdirSync(join(folder, "all"))).toHaveLength(3);
   expect((await client.listSnapshots()).snapshots).toEqual([]);
   const { hash } = await docs.currentVersion();
   await docs.drop();

@@ -21,7 +21,7 @@ import { showStage } from "../backup/stages.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
-import { formatBytes, formatCount, formatDuration } from "../values.ts";
+import { countOf, formatBytes, formatDuration } from "../values.ts";
 
 type BackupOptions = ConnectionOptions & {
   all?: boolean;
@@ -39,14 +39,13 @@ const pollMs = 300;
 
 export function backupCommand(): Command {
   const command = new QuiverCommand("backup")
-    .description("write one version of a collection, or of all collections, to files for restore")
     .argument("[collection]")
     .option("--all", "all collections, each at its own version")
     .option("--output <path>", "a file, or a directory in which file names are generated", ".")
     .option("--since <file>", "only the changes since this backup")
     .option(
       "--incremental",
-      "only the changes since the newest backup in the directory; a full backup if there is none or the change log is too short",
+      "only the changes since the newest backup in the directory, and no file where nothing has changed; a full backup if there is none or the change log is too short",
     )
     .option("--overwrite", "replace the file that --output names")
     .option("--keep", "keep the snapshot on the server as well")
@@ -66,7 +65,8 @@ Writes and searches continue meanwhile. A file appears when it is complete and i
 type Since = { version: number; hash: string };
 type Report = {
   collection: string;
-  file: string;
+  /** Null: nothing has changed since the last backup, so that none was written. */
+  file: string | null;
   version: number;
   since: number | null;
   records: number;
@@ -98,7 +98,12 @@ async function run(name: string | undefined, options: BackupOptions): Promise<vo
       isDirectory
         ? join(options.output, backupFileName(each, snapshot.version_number, snapshot.since_version))
         : options.output;
-    const report = await backUp(client, each, last?.heading ?? null, pathOf, options);
+    const since = last?.heading ?? null;
+    const unchanged =
+      options.incremental && since !== null && (await isCurrent(client.collection(each), since));
+    const report = unchanged
+      ? { collection: each, file: null, version: since.version, since: since.version, ...noWork }
+      : await backUp(client, each, since, pathOf, options);
     reports.push(report);
     if (!options.json) printLine(sentence(report));
   }
@@ -109,8 +114,18 @@ const isDirectoryAt = (path: string): boolean =>
   statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 const sentence = ({ collection, file, version, since, records, bytes, seconds }: Report): string =>
-  `Backed up ${JSON.stringify(collection)}, version ${version}${since === null ? "" : ` since ${since}`}: ` +
-  `${formatCount(records)} records, ${formatBytes(bytes)} in ${formatDuration(seconds * 1000)}, ${file}`;
+  file === null
+    ? `${JSON.stringify(collection)} has not changed since its last backup, of version ${version}; nothing was written.`
+    : `Backed up ${JSON.stringify(collection)}, version ${version}${since === null ? "" : ` since ${since}`}: ` +
+      `${countOf(records, "record")}, ${formatBytes(bytes)} in ${formatDuration(seconds * 1000)}, ${file}`;
+
+const noWork = { records: 0, bytes: 0, seconds: 0 };
+
+/** Whether a version is the newest one. */
+async function isCurrent(collection: Collection, { version, hash }: Since): Promise<boolean> {
+  const current = await collection.currentVersion();
+  return current.version_number === version && current.hash === hash;
+}
 
 async function backUp(
   client: QuiverClient,

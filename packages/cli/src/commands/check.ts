@@ -4,9 +4,11 @@ import type { QuiverClient } from "@quiver/client";
 import { isQuiverError } from "@quiver/protocol/errors";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { Command } from "commander";
+import { messageFor } from "../advice.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
+import { countOf } from "../values.ts";
 
 type CheckOptions = ConnectionOptions & { collection?: string };
 
@@ -25,7 +27,6 @@ Exit codes of check:
 /** @param finish called with the exit code of the process */
 export function checkCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("check")
-    .description("verify all stored data: checksums, pages, log, records, indexes, snapshots")
     .argument(
       "[dir]",
       "a data directory that no server has open; without it, the server at --url runs the check",
@@ -110,7 +111,7 @@ export async function couldNotRun<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
-    throw new UsageError((error as Error).message, { cause: error });
+    throw new UsageError(messageFor(error), { cause: error });
   }
 }
 
@@ -143,14 +144,26 @@ function printReport({ findings, findings_total, collections, snapshots }: Check
     printLine(
       `... and ${findings_total - Math.min(shownMax, findings.length)} more; --json lists the first 10,000.`,
     );
-  for (const { name, version, records, versions, hashes_derived, indexes } of collections)
+  for (const {
+    name,
+    version,
+    records,
+    versions,
+    hashes_derived,
+    indexes,
+    indexes_not_compared,
+  } of collections) {
     printLine(
-      `${JSON.stringify(name)}: ${records} records at version ${version ?? "?"}, ${versions} versions in the log (${hashes_derived} hashes recomputed), ${indexes.length === 0 ? "no index compared" : `index compared: ${indexes.join(", ")}`}`,
+      `${JSON.stringify(name)}: ${countOf(records, "record")} at version ${version ?? "?"}, ${countOf(versions, "version")} in the log (${countOf(hashes_derived, "hash", "hashes")} recomputed), ${indexes.length === 0 ? "no index compared" : `index compared: ${indexes.join(", ")}`}`,
     );
+    // A server of an earlier version does not say.
+    for (const { index, reason } of indexes_not_compared ?? [])
+      printLine(`  not compared: ${index}, because ${reason}.`);
+  }
   printLine(
     findings_total === 0
-      ? `No damage found in ${collections.length} ${collections.length === 1 ? "collection" : "collections"} and ${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"}.`
-      : `${findings_total} ${findings_total === 1 ? "finding" : "findings"}. quiver repair DIR --into NEWDIR saves what is intact.`,
+      ? `No damage found in ${countOf(collections.length, "collection")} and ${countOf(snapshots, "snapshot")}.`
+      : `${countOf(findings_total, "finding")}. quiver repair DIR --into NEWDIR saves what is intact.`,
   );
 }
 

@@ -1,11 +1,12 @@
 // quiver collections
 
-import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
+import type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine, printTable } from "../output.ts";
-import { formatCount, readInteger } from "../values.ts";
+import { countOf, formatBytes, formatCount, readInteger } from "../values.ts";
 
 type CreateOptions = ConnectionOptions & {
   description?: string;
@@ -17,7 +18,7 @@ type CreateOptions = ConnectionOptions & {
 };
 
 export function collectionsCommand(): Command {
-  const command = new QuiverCommand("collections").description("list, create, show, delete, load, unload");
+  const command = new QuiverCommand("collections");
   withConnection(
     command.command("list", { isDefault: true }).description("list all collections (default)"),
   ).action(list);
@@ -60,18 +61,58 @@ export function collectionsCommand(): Command {
 
 async function list(options: ConnectionOptions): Promise<void> {
   const client = connect(options);
-  const collections = await client.listCollections();
+  const summaries = await client.listCollections();
+  const collections: Listed[] = [];
+  for (let from = 0; from < summaries.length; from += askedAtOnce) {
+    const some = summaries.slice(from, from + askedAtOnce);
+    const listed = await Promise.all(some.map((summary) => detailed(client, summary)));
+    collections.push(...listed.filter((each) => each !== undefined));
+  }
   if (options.json) return printJson(collections);
-  const loaded = new Set(await client.loadedCollections());
+  const yes = (value: boolean | undefined) => (value === undefined ? "" : value ? "yes" : "no");
   printTable(
     collections,
     [
       { title: "NAME", value: ({ name }) => name },
-      { title: "LOADED", value: ({ name }) => (loaded.has(name) ? "yes" : "no") },
+      { title: "LOADED", value: ({ damaged, loaded }) => (damaged ? "damaged" : yes(loaded)) },
+      { title: "RECORDS", value: ({ vectors_count }) => vectors_count, format: formatCount, right: true },
+      { title: "DIMENSIONS", value: ({ dense_vector }) => dense_vector?.dimension, right: true },
+      { title: "SPARSE", value: ({ sparse_vector }) => yes(sparse_vector?.enabled) },
+      { title: "TEXT", value: ({ tf_idf_options }) => yes(tf_idf_options?.enabled) },
+      { title: "MEMORY", value: ({ memory_bytes }) => memory_bytes, format: formatBytes, right: true },
       { title: "DESCRIPTION", value: ({ description }) => description },
     ],
     "There are no collections. Create one with: quiver collections create NAME --dimension 384",
   );
+}
+
+/** Requests for details that are under way at a time. */
+const askedAtOnce = 8;
+
+/** A damaged collection has no details; the memory of indexes is not told to a key with a filter. */
+type Listed = CollectionSummary & Partial<CollectionDetail> & { memory_bytes?: number };
+
+/** Undefined if the collection has been deleted meanwhile. */
+async function detailed(client: QuiverClient, summary: CollectionSummary): Promise<Listed | undefined> {
+  if (summary.damaged) return summary;
+  const collection = client.collection(summary.name);
+  try {
+    const detail = await collection.describe();
+    return { ...summary, ...detail, ...(await memoryOf(collection)) };
+  } catch (error) {
+    if (isQuiverError(error, "collection_not_found")) return undefined;
+    throw error;
+  }
+}
+
+async function memoryOf(collection: Collection): Promise<{ memory_bytes?: number }> {
+  try {
+    const indexes = Object.values(await collection.indexes());
+    return { memory_bytes: indexes.reduce((sum, { status }) => sum + status.memory_bytes, 0) };
+  } catch (error) {
+    if (isQuiverError(error, "forbidden")) return {};
+    throw error;
+  }
 }
 
 async function create(name: string, options: CreateOptions): Promise<void> {
@@ -105,7 +146,7 @@ async function remove(name: string, options: ConnectionOptions & { yes?: boolean
   if (!options.yes) {
     const { vectors_count } = await client.getCollection(name);
     throw new UsageError(
-      `Deleting ${JSON.stringify(name)} deletes its ${formatCount(vectors_count)} records permanently. Repeat the command with --yes to confirm.`,
+      `Deleting ${JSON.stringify(name)} deletes its ${countOf(vectors_count, "record")} permanently. Repeat the command with --yes to confirm.`,
     );
   }
   await client.deleteCollection(name);

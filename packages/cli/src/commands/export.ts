@@ -1,6 +1,6 @@
 // quiver export
 
-import { createWriteStream } from "node:fs";
+import { createWriteStream, existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -8,22 +8,24 @@ import { createGzip } from "node:zlib";
 import type { Collection } from "@quiver/client";
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
-import { formatCount, formatDuration } from "../values.ts";
+import { countOf, formatDuration } from "../values.ts";
 
-type ExportOptions = ConnectionOptions & FilterOptions & { output?: string; gzip?: boolean };
+type ExportOptions = ConnectionOptions &
+  FilterOptions & { output?: string; overwrite?: boolean; gzip?: boolean };
 
 /** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
 const pieceChars = 64 * 1024;
 
 export function exportCommand(): Command {
   const command = new QuiverCommand("export")
-    .description("write all records of one version as JSON Lines, which import reads back exactly")
     .argument("<collection>")
     .option(
       "--output <file>",
       "write to this file instead of standard output; it appears when it is complete",
     )
+    .option("--overwrite", "replace the file that --output names")
     .option("--gzip", "compress with gzip (also if the file name ends in .gz)")
     .addHelpText(
       "after",
@@ -38,16 +40,19 @@ ${whereHelp}`,
 }
 
 async function run(name: string, options: ExportOptions): Promise<void> {
+  const { output } = options;
+  if (output !== undefined && !options.overwrite && existsSync(output))
+    throw new UsageError(`${output} exists. Name another file, or replace it with --overwrite.`);
   const startedAt = Date.now();
   // An export has no time limit; --timeout applies only to its start.
   const collection = connect(options, { timeoutMs: 24 * 3_600_000 }).collection(name);
   const { records, version } = await write(collection, options);
   const ms = Date.now() - startedAt;
-  const report = { collection: name, records, version, seconds: ms / 1000, output: options.output ?? "-" };
+  const report = { collection: name, records, version, seconds: ms / 1000, output: output ?? "-" };
   process.stderr.write(
     options.json
       ? `${JSON.stringify(report)}\n`
-      : `Exported ${formatCount(records)} records of ${JSON.stringify(name)}, version ${version}, in ${formatDuration(ms)}.\n`,
+      : `Exported ${countOf(records, "record")} of ${JSON.stringify(name)}, version ${version}, in ${formatDuration(ms)}.\n`,
   );
 }
 

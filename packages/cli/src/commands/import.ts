@@ -1,10 +1,11 @@
 // quiver import
 
 import { type Command, Option } from "commander";
+import { messageFor } from "../advice.ts";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
-import { type Format, formats } from "../import/inputs.ts";
-import { describeReport, type ImportContext, type ImportOptions, runImport } from "../import/run.ts";
+import { type Format, formats } from "../import/formats.ts";
+import type { ImportContext, ImportOptions } from "../import/run.ts";
 import { printJson, printLine } from "../output.ts";
 import { formatDuration, readBytes, readDuration, readInteger } from "../values.ts";
 
@@ -36,7 +37,6 @@ const positive = parsed((text: string) => readInteger(text, 1));
 
 export function importCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("import")
-    .description("import files of any size: JSON Lines, .fvecs, raw .f32; optionally compressed with gzip")
     .argument("<collection>")
     .argument("<file...>", "files to import, in order; - is standard input")
     .option("--streaming", "records become visible batch by batch (default)")
@@ -114,7 +114,7 @@ async function importFiles(collection: string, files: readonly string[], flags: 
       retryForMs: flags.retryFor,
       onRetry: ({ retry, error }) => {
         if (retry !== 1) return;
-        context.say(`${error.message} Retrying for up to ${formatDuration(flags.retryFor)}.`);
+        context.say(`${messageFor(error)} Retrying for up to ${formatDuration(flags.retryFor)}.`);
       },
     }),
     stderr: process.stderr,
@@ -122,6 +122,8 @@ async function importFiles(collection: string, files: readonly string[], flags: 
     say: (line) => process.stderr.write(`${line}\n`),
   };
   try {
+    // Loaded when it runs: the help of the command needs nothing of it.
+    const { describeReport, runImport } = await import("../import/run.ts");
     const report = await runImport(importOptions(collection, files, flags), context);
     if (flags.json) printJson(report);
     else printLine(describeReport(report));

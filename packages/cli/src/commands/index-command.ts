@@ -35,9 +35,7 @@ type CreateOptions = ConnectionOptions & {
 };
 
 export function indexCommand(): Command {
-  const command = new QuiverCommand("index").description(
-    "create, show, test and delete the indexes of a collection",
-  );
+  const command = new QuiverCommand("index");
   const count = parsed((text: string) => readInteger(text, 1));
   withConnection(
     command

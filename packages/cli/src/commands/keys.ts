@@ -8,7 +8,7 @@ import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection 
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { writeWhere } from "../filter/write-where.ts";
 import { printJson, printLine, printTable } from "../output.ts";
-import { readDuration, readInteger } from "../values.ts";
+import { countOf, readDuration, readInteger } from "../values.ts";
 
 type CreateOptions = ConnectionOptions &
   FilterOptions & { role: Role; collection?: string[]; expires?: number };
@@ -17,7 +17,7 @@ const one = (text: string, before: string[] = []) => [...before, text];
 
 /** `quiver keys`: API keys and their permissions. */
 export function keysCommand(): Command {
-  const command = new QuiverCommand("keys").description("API keys with roles: list, create, revoke");
+  const command = new QuiverCommand("keys");
   withConnection(
     command.command("list", { isDefault: true }).description("list all API keys (default)"),
   ).action(list);
@@ -47,13 +47,11 @@ export function keysCommand(): Command {
 /** `quiver audit`: who changed what. */
 export function auditCommand(): Command {
   return withConnection(
-    new QuiverCommand("audit")
-      .description("who changed keys, collections and indexes, newest first")
-      .addOption(
-        new Option("--limit <n>", "most entries")
-          .argParser(parsed((text) => readInteger(text, 1, limits.auditPageMax)))
-          .default(limits.auditPageDefault),
-      ),
+    new QuiverCommand("audit").addOption(
+      new Option("--limit <n>", "most entries")
+        .argParser(parsed((text) => readInteger(text, 1, limits.auditPageMax)))
+        .default(limits.auditPageDefault),
+    ),
   ).action(audit);
 }
 
@@ -100,7 +98,9 @@ async function audit(options: ConnectionOptions & { limit: number }): Promise<vo
   const { entries, damaged_lines } = await connect(options).audit({ limit: options.limit });
   if (options.json) return printJson({ entries, damaged_lines });
   if (damaged_lines > 0)
-    process.stderr.write(`quiver: ${damaged_lines} lines of the log are damaged and were skipped.\n`);
+    process.stderr.write(
+      `quiver: ${countOf(damaged_lines, "damaged line")} of the log ${damaged_lines === 1 ? "was" : "were"} skipped.\n`,
+    );
   printTable(
     entries,
     [

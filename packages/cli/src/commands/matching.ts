@@ -8,10 +8,7 @@ import { printJson, printLine } from "../output.ts";
 import { countOf } from "../values.ts";
 
 export function countCommand(): Command {
-  const command = new QuiverCommand("count")
-    .description("count the records of a collection, or those that match a filter")
-    .argument("<collection>")
-    .addHelpText("after", whereHelp);
+  const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
   return withConnection(withFilter(command, "count only matching records")).action(
     async (name: string, options: ConnectionOptions & FilterOptions) => {
       const count = await connect(options).collection(name).count(filterOf(options));
@@ -23,7 +20,6 @@ export function countCommand(): Command {
 
 export function deleteCommand(): Command {
   const command = new QuiverCommand("delete")
-    .description("delete the records that match a filter, all at once")
     .argument("<collection>")
     .option("--yes", "confirm the deletion (required; there is no prompt)")
     .addHelpText("after", whereHelp);

@@ -6,20 +6,16 @@ import { printJson, printLine, printTable } from "../output.ts";
 import { formatCount, readInteger } from "../values.ts";
 
 export function getCommand(): Command {
-  return withConnection(
-    new QuiverCommand("get")
-      .description("print a record as JSON, with its metadata exactly as it was written")
-      .argument("<collection>")
-      .argument("<id>"),
-  ).action(async (name: string, id: string, options: ConnectionOptions) => {
-    printLine(await connect(options).collection(name).getJson(id));
-  });
+  return withConnection(new QuiverCommand("get").argument("<collection>").argument("<id>")).action(
+    async (name: string, id: string, options: ConnectionOptions) => {
+      printLine(await connect(options).collection(name).getJson(id));
+    },
+  );
 }
 
 export function versionsCommand(): Command {
   return withConnection(
     new QuiverCommand("versions")
-      .description("list the versions of a collection, newest first")
       .argument("<collection>")
       .option(
         "--limit <n>",
@@ -47,7 +43,7 @@ export function versionsCommand(): Command {
 }
 
 export function transactionsCommand(): Command {
-  const command = new QuiverCommand("transactions").description("list transactions, commit or abort one");
+  const command = new QuiverCommand("transactions");
   withConnection(
     command
       .command("list", { isDefault: true })

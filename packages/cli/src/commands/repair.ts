@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { QuiverCommand } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
+import { countOf } from "../values.ts";
 import { couldNotRun, safe } from "./check.ts";
 
 /** Maximum number of losses that are listed without --json. */
@@ -20,7 +21,6 @@ Exit codes of repair:
 /** @param finish called with the exit code of the process */
 export function repairCommand(finish: (code: number) => void): Command {
   return new QuiverCommand("repair")
-    .description("save everything that is intact in a damaged data directory into a new one")
     .argument("<dir>", "the damaged data directory, which no server may have open; it is not changed")
     .requiredOption("--into <newdir>", "the directory to create; it must be empty or not exist")
     .option("--json", "print JSON lines, for scripts")
@@ -50,7 +50,7 @@ export function repairCommand(finish: (code: number) => void): Command {
         if (losses > shownMax) printLine(`... and ${losses - shownMax} more; --json lists all.`);
         for (const { name, records, lost, indexes } of repaired.collections)
           printLine(
-            `${JSON.stringify(name)}: ${records} records saved, ${lost} lost; indexes: ${indexes.length === 0 ? "none" : indexes.join(", ")}`,
+            `${JSON.stringify(name)}: ${countOf(records, "record")} saved, ${lost} lost; indexes: ${indexes.length === 0 ? "none" : indexes.join(", ")}`,
           );
         const { snapshots } = repaired;
         if (snapshots > 0) printLine(`${snapshots} ${snapshots === 1 ? "snapshot" : "snapshots"} copied.`);

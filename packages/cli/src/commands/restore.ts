@@ -11,7 +11,7 @@ import { showStage } from "../backup/stages.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
-import { formatCount, formatDuration } from "../values.ts";
+import { countOf, formatDuration } from "../values.ts";
 
 type RestoreOptions = ConnectionOptions & {
   all?: boolean;
@@ -25,7 +25,6 @@ const timeoutMs = 24 * 3_600_000;
 
 export function restoreCommand(): Command {
   const command = new QuiverCommand("restore")
-    .description("restore a collection from files that backup has written")
     .argument(
       "<path...>",
       "backup files in any order, or directories with backup files; the newest chain is used",
@@ -62,7 +61,7 @@ async function run(paths: readonly string[], options: RestoreOptions): Promise<v
     restored.push(done);
     if (!options.json)
       printLine(
-        `Restored ${JSON.stringify(done.name)}, version ${done.version_number}: ${formatCount(done.vector_count)} records from ${chain.length} file${chain.length === 1 ? "" : "s"} in ${formatDuration(Date.now() - startedAt)}.`,
+        `Restored ${JSON.stringify(done.name)}, version ${done.version_number}: ${countOf(done.vector_count, "record")} from ${countOf(chain.length, "file")} in ${formatDuration(Date.now() - startedAt)}.`,
       );
   }
   if (options.json) printJson(all ? restored : restored[0]);

@@ -1,13 +1,7 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import {
-  type Explanation,
-  type QueryTerms,
-  type SearchResult,
-  type TextSyntax,
-  textSyntaxes,
-} from "@quiver/protocol/shapes/search";
+import type { Explanation, QueryTerms, SearchResult, TextSyntax } from "@quiver/protocol/shapes/search";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
@@ -33,14 +27,13 @@ type SearchOptions = ConnectionOptions &
 
 export function searchCommand(): Command {
   const command = new QuiverCommand("search")
-    .description("search a collection; two or three kinds of query together make a hybrid search")
     .argument("<collection>")
     .option("--text <words>", "full-text query")
     .addOption(
       new Option(
         "--syntax <name>",
         'text: plain words, or operators: "a phrase", +required, -excluded, prefix*, fuzzy~1',
-      ).choices(textSyntaxes),
+      ).choices(["plain", "operators"] satisfies TextSyntax[]),
     )
     .option("--vector <json>", "dense query: an array of numbers, or @FILE that contains one")
     .option(

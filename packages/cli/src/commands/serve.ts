@@ -6,7 +6,7 @@ import { serve } from "../serve/serve.ts";
 import { configFlag, settings } from "../serve/settings.ts";
 
 export function serveCommand(finish: (code: number) => void): Command {
-  const command = new QuiverCommand("serve").description("start the server");
+  const command = new QuiverCommand("serve");
   for (const { flag, env, value, help, fallback, list } of settings) {
     const words = `${help} (env: ${env}, default: ${fallback})`;
     if (value === undefined) {

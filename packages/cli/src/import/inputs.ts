@@ -1,14 +1,12 @@
 // Which items do the files of an import contain, in order, from a given position on?
 
 import { UsageError } from "../exit-codes.ts";
+import { type Format, formats } from "./formats.ts";
 import { type IdOptions, rowIds } from "./ids.ts";
 import { type InputFile, openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
 import type { Item, Position } from "./item.ts";
 import { readJsonLines, type Unknown } from "./json-lines.ts";
 import { readDimension, readF32, readFvecs } from "./rows.ts";
-
-export const formats = ["jsonl", "fvecs", "f32"] as const;
-export type Format = (typeof formats)[number];
 
 export type InputOptions = {
   readonly files: readonly string[];

@@ -14,8 +14,9 @@
 
 import { isQuiverError, type QuiverClient } from "@quiver/client";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { messageFor } from "../advice.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
-import { formatCount, formatDuration } from "../values.ts";
+import { countOf, formatCount, formatDuration } from "../values.ts";
 import { type Batch, packBatches } from "./batches.ts";
 import { createWhereMissing, needsOf } from "./create.ts";
 import { fingerprint, standardInput } from "./input-file.ts";
@@ -143,7 +144,7 @@ async function findStart(
   }
   if (found.kind === "finished") return { state, statePath, resumed: true, target: undefined };
   say(
-    `Resuming after line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${formatCount(state.acknowledged)} records are already stored.`,
+    `Resuming after line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${areStored(state.acknowledged)} already.`,
   );
   return { state: { ...state, ...found.target.statePart }, statePath, resumed: true, target: found.target };
 }
@@ -358,7 +359,9 @@ class ImportRun {
     this.#saveState();
     if (isQuiverError(failure) || failure instanceof CommandError) {
       const hint = isQuiverError(failure, "connection_failed") ? "" : "When the cause is fixed, ";
-      throw new CommandError(`${failure.message}\n${hint}${this.#wayOn(hint === "")}`, { cause: failure });
+      throw new CommandError(`${messageFor(failure)}\n${hint}${this.#wayOn(hint === "")}`, {
+        cause: failure,
+      });
     }
     throw failure;
   }
@@ -366,10 +369,10 @@ class ImportRun {
   #wayOn(capital: boolean): string {
     const { acknowledged, position } = this.#state;
     if (this.#statePath === undefined || this.#stateProblem !== undefined) {
-      return `${formatCount(acknowledged)} records were acknowledged.`;
+      return `${countOf(acknowledged, "record")} ${acknowledged === 1 ? "was" : "were"} acknowledged.`;
     }
     const run = capital ? "Run" : "run";
-    return `${run} the same command again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${formatCount(acknowledged)} records are stored; progress is saved in ${this.#statePath}).`;
+    return `${run} the same command again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${areStored(acknowledged)}; progress is saved in ${this.#statePath}).`;
   }
 
   #saveState(): void {
@@ -429,10 +432,14 @@ class ImportRun {
 
 class TooManyRejected extends Error {
   constructor(count: number, max: number) {
-    const lines = count === 1 ? "1 line was" : `${formatCount(count)} lines were`;
-    super(`Stopped: ${lines} rejected, more than --max-rejects ${max} allows.`);
+    super(`Stopped: ${wereRejected(count)}, more than --max-rejects ${max} allows.`);
   }
 }
+
+const areStored = (count: number): string =>
+  `${countOf(count, "record")} ${count === 1 ? "is" : "are"} stored`;
+const wereRejected = (count: number): string =>
+  `${countOf(count, "line")} ${count === 1 ? "was" : "were"} rejected`;
 
 /** The report as text. */
 export function describeReport(report: ImportReport): string {
@@ -441,13 +448,13 @@ export function describeReport(report: ImportReport): string {
   const speed = `in ${formatDuration(seconds * 1000)}, ${formatCount(records_per_second)} records/s`;
   const lines: string[] = [];
   if (outcome === "interrupted") {
-    lines.push(`Interrupted: ${formatCount(records)} records are stored${resumed}.`);
+    lines.push(`Interrupted: ${areStored(records)}${resumed}.`);
     if (mode === "transaction") lines.push("They are in an open transaction and not visible yet.");
     if (state_file !== null)
       lines.push(`Run the same command again to resume; the progress is saved in ${state_file}.`);
   } else {
     lines.push(
-      `Imported ${formatCount(records)} records${resumed} into ${JSON.stringify(collection)} ${speed}.`,
+      `Imported ${countOf(records, "record")}${resumed} into ${JSON.stringify(collection)} ${speed}.`,
     );
   }
   if (report.records_with_ignored_fields > 0) {
@@ -456,10 +463,9 @@ export function describeReport(report: ImportReport): string {
       .map(({ field, records }) => `${field} (${formatCount(records)})`);
     const more = report.ignored_fields.length > 10 ? ", ..." : "";
     const count = report.records_with_ignored_fields;
-    const records = count === 1 ? "1 record" : `${formatCount(count)} records`;
-    lines.push(`Unknown fields were removed from ${records}: ${fields.join(", ")}${more}.`);
+    lines.push(`Unknown fields were removed from ${countOf(count, "record")}: ${fields.join(", ")}${more}.`);
   }
-  if (rejected > 0) lines.push(`${formatCount(rejected)} lines were rejected.`);
+  if (rejected > 0) lines.push(`${wereRejected(rejected)}.`);
   return lines.join("\n");
 }
 

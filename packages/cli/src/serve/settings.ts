@@ -9,8 +9,8 @@
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { nearestName } from "@quiver/protocol/nearest-name";
 import { configDefaults, logLevels, type ServerConfig } from "@quiver/server/config";
-import { closest } from "fastest-levenshtein";
 import { UsageError } from "../exit-codes.ts";
 import { readBoolean, readBytes, readDuration, readInteger } from "../values.ts";
 
@@ -216,7 +216,9 @@ function parseFile(path: string, content: string): Record<string, unknown> {
   for (const key of Object.keys(parsed)) {
     // Editors use "$schema"; the server ignores it.
     if (known.includes(key) || key === "$schema") continue;
-    throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; did you mean ${closest(key, known)}?`);
+    const nearest = nearestName(key, known);
+    const hint = nearest === undefined ? "quiver serve --help lists the flags" : `did you mean ${nearest}?`;
+    throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; ${hint}`);
   }
   return parsed as Record<string, unknown>;
 }

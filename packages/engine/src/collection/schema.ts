@@ -2,6 +2,7 @@
 //
 // The code validates everything before it encodes anything. Error messages name the position.
 
+import { counted } from "@quiver/protocol/counted";
 import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
@@ -144,7 +145,7 @@ function checkDense(
   if (values.length !== definition.dimension)
     throw invalid(
       path,
-      `has ${values.length} values, the collection's dimension is ${definition.dimension}.`,
+      `has ${counted(values.length, "value")}, the collection's dimension is ${definition.dimension}.`,
       { received: values.length, expected: definition.dimension },
     );
   const wrong = firstNotFloat(values);

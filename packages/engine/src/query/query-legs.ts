@@ -3,6 +3,7 @@
 // Each part of a query (a vector, terms, a text) is checked against the collection and becomes a leg: what one index is asked for. Legs of
 // texts and lists of queries are made in steps.
 
+import { counted } from "@quiver/protocol/counted";
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { kinds } from "@quiver/protocol/shapes/index-definition";
@@ -80,7 +81,7 @@ export function denseLeg(definition: CollectionDefinition, vector: DenseVector, 
   if (vector.length !== definition.dimension)
     throw invalid(
       path,
-      `has ${vector.length} values, the collection's dimension is ${definition.dimension}.`,
+      `has ${counted(vector.length, "value")}, the collection's dimension is ${definition.dimension}.`,
     );
   const wrong = firstNotFloat(vector);
   if (wrong >= 0)

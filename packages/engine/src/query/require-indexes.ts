@@ -15,6 +15,6 @@ export function requireIndexes(
       throw new QuiverError(
         "index_not_found",
         `The collection '${name}' has no ${kind} index. Create it with POST /vectordb/collections/${encodeURIComponent(name)}/indexes/${kind}.`,
-        { index_type: kind },
+        { index_type: kind, name },
       );
 }

@@ -58,6 +58,10 @@ export const CheckReport = Type.Object({
           "Versions whose hash was recomputed from the parent's hash and the changes; the others changed records that no longer exist.",
       }),
       indexes: Type.Array(Type.String(), { description: "Indexes that were compared with the records." }),
+      indexes_not_compared: Type.Array(
+        Type.Object({ index: Type.String(), reason: Type.String({ description: "Why not." }) }),
+        { description: "The other indexes of the collection. They are derived from the records." },
+      ),
     }),
   ),
   snapshots: Type.Integer({ minimum: 0, description: "Snapshot files that were read completely." }),
@@ -66,3 +70,4 @@ export const CheckReport = Type.Object({
 export type FindingKind = (typeof findingKinds)[number];
 export type Finding = Static<typeof Finding>;
 export type CheckReport = Static<typeof CheckReport>;
+export type NotCompared = CheckReport["collections"][number]["indexes_not_compared"][number];

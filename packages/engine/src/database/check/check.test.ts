@@ -119,13 +119,35 @@ it("[Z1] a check of undamaged data finds nothing, offline and live, and lists th
   await fill();
   const offline = await checkDirectory(directory);
   expect(offline.findings).toEqual([]);
-  expect(offline.collections).toMatchObject([{ name: "c", version: 4, records: 60 }]);
+  const why = (reason: RegExp) => expect.stringMatching(reason);
+  expect(offline.collections).toMatchObject([
+    {
+      name: "c",
+      version: 4,
+      records: 60,
+      indexes: [],
+      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({ index, reason: why(/no checkpoint/) })),
+    },
+  ]);
   const database = await open();
   await database.recovered;
   const live = await database.collection("c").check();
   expect(live.findings).toEqual([]);
   expect(live.collections).toMatchObject([
-    { name: "c", version: 4, records: 60, indexes: ["sparse", "tf-idf"] },
+    {
+      name: "c",
+      version: 4,
+      records: 60,
+      indexes: ["sparse", "tf-idf"],
+      indexes_not_compared: [{ index: "dense", reason: why(/few vectors/) }],
+    },
+  ]);
+  await database.collection("c").unload();
+  expect((await database.collection("c").check()).collections).toMatchObject([
+    {
+      indexes: [],
+      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({ index, reason: why(/not loaded/) })),
+    },
   ]);
 });
 
@@ -156,6 +178,7 @@ it("[Z1] a live check compares the dense graph, while other requests continue", 
   const report = await checking;
   expect(report.findings).toEqual([]);
   expect(report.collections[0].indexes.sort()).toEqual(["dense", "sparse"]);
+  expect(report.collections[0].indexes_not_compared).toEqual([]);
   expect((await collection.check()).findings).toEqual([]);
 });
 

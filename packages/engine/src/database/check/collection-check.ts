@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding, NotCompared } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { text } from "../../base/bytes.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
@@ -45,37 +45,50 @@ export async function checkCollection(
     records: verified.records,
     versions: verified.versions,
     hashes_derived: verified.hashesDerived,
-    indexes,
+    indexes: [...indexes.compared],
+    // Of a running server, the thread that has the indexes says why (database/collection/checks.ts).
+    indexes_not_compared: [...indexes.others],
   });
 }
 
-/** Compares checkpoints, or the files of indexes in memory, with the records. @returns the kinds that were compared */
+type Indexes = { readonly compared: readonly IndexKind[]; readonly others: readonly NotCompared[] };
+
+/** Compares checkpoints, or the files of indexes in memory, with the records. @returns the kinds that were compared, and the others */
 async function checkIndexes(
   place: Place,
   definition: CollectionDefinition | undefined,
   find: (finding: Finding) => void,
-): Promise<IndexKind[]> {
+): Promise<Indexes> {
   const file = new LmdbFile(place.directory);
   try {
     const indexes = definitionsIn(file);
-    if (indexes === undefined || definition === undefined) return [];
+    if (indexes === undefined || definition === undefined) return { compared: [], others: [] };
     const isLive = place.images !== undefined;
     const kinds = Object.keys(indexes) as IndexKind[];
     const images =
       place.images ?? kinds.map((kind) => ({ kind, path: checkpointPath(place.directory, kind) }));
     const compared: IndexKind[] = [];
+    const others: NotCompared[] = [];
     for (const { kind, path } of images) {
       if (indexes[kind] === undefined) continue;
       const problem = await checkpointProblem(path, kind, { file, definition, indexes });
-      if (problem === false) continue;
+      if (problem === false) {
+        others.push({ index: kind, reason: existsSync(path) ? otherCheckpoint : noCheckpoint });
+        continue;
+      }
       compared.push(kind);
       if (problem !== undefined) find(isLive ? ofMemory(kind, problem) : ofCheckpoint(kind, problem));
     }
-    return compared;
+    return { compared, others };
   } finally {
     file.close();
   }
 }
+
+const noCheckpoint =
+  "it has no checkpoint: it is small, or none was due yet. The next start builds it from the records";
+const otherCheckpoint =
+  "its checkpoint is of another definition or version. The next start does not use it, and builds the index from the records";
 
 const ofMemory = (kind: IndexKind, problem: string): Finding => ({
   kind: "index",

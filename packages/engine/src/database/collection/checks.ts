@@ -2,7 +2,7 @@
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
-import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import type { CheckReport, Finding, NotCompared } from "@quiver/protocol/shapes/check";
 import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import { toHex } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
@@ -16,6 +16,10 @@ import { RunningCheck } from "../check/live.ts";
 import { checkpointOf, checkpointPath } from "../updaters.ts";
 import type { CollectionState } from "./state.ts";
 import { updaterDependencies } from "./updater-dependencies.ts";
+
+const notLoaded = "the collection is not loaded";
+const nothingToCompare =
+  "it has nothing but the records yet: a dense index with few vectors scans them, and builds no graph";
 
 export class Checks {
   readonly #state: CollectionState;
@@ -50,7 +54,10 @@ export class Checks {
         const findings: Finding[] = [];
         const find = (finding: Finding) => findings.push({ ...finding, collection: this.#state.name });
         const [report, indexes] = await Promise.all([running.report, this.#compareIndexes(find)]);
-        for (const collection of report.collections) collection.indexes.push(...indexes);
+        for (const collection of report.collections) {
+          collection.indexes.push(...indexes);
+          collection.indexes_not_compared = this.#notCompared(collection.indexes);
+        }
         return {
           ...report,
           findings: [...report.findings, ...findings].slice(0, limits.findingsMax),
@@ -62,6 +69,14 @@ export class Checks {
         readTxn.release();
       }
     });
+  }
+
+  #notCompared(compared: readonly string[]): NotCompared[] {
+    const kinds = this.#state.read((readTxn) => Object.keys(readIndexDefinitions(readTxn)));
+    const isLoaded = this.#state.indexer !== null && !this.#state.indexer.isStopped;
+    return kinds
+      .filter((kind) => !compared.includes(kind))
+      .map((index) => ({ index, reason: isLoaded ? nothingToCompare : notLoaded }));
   }
 
   /** Compares the postings of indexes in memory with the records. @returns the kinds that were compared */

@@ -3,6 +3,7 @@
 // A write is acknowledged when it is durable and searches see it. A write that needs more memory than there is, or that would leave the
 // indexes too far behind, waits or is rejected before the writer gets it.
 
+import { counted } from "@quiver/protocol/counted";
 import { checkFields } from "@quiver/protocol/fields";
 import { kindOf } from "@quiver/protocol/kind-of";
 import { limits } from "@quiver/protocol/limits";
@@ -139,7 +140,7 @@ export class Writes {
     const size = { records, bytes: batch.length };
     await this.writeRecords(
       { kind: "upsert", batch, ...this.ofRows(rows) },
-      `Writing ${records} records`,
+      `Writing ${counted(records, "record")}`,
       size,
       deadline,
     );
@@ -187,7 +188,7 @@ export class Writes {
       const bytes = records * (patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256);
       const written = await this.writeRecords(
         { kind: "updateMatching", matching, patch, ...this.ofRows(rows) },
-        `Updating ${records} records`,
+        `Updating ${counted(records, "record")}`,
         { records, bytes },
         deadline,
       );

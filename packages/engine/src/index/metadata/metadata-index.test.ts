@@ -83,8 +83,7 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
       }
       check();
       const { state, columns } = values.save();
-      // A checkpoint stores the state as JSON.
-      values = NumberValues.restored(JSON.parse(JSON.stringify(state)), columns);
+      values = NumberValues.restored(structuredClone(state), columns);
       check();
       const kept = added.filter(() => next() < 0.3);
       const isKept = new Set(kept.map(({ ordinal }) => ordinal));
@@ -237,7 +236,7 @@ describe("[I5] an index, its checkpoint and its compaction have the same values"
       await checkpoint.save(
         index,
         async (saved, of) => {
-          state = JSON.parse(JSON.stringify(saved)) as MetadataState;
+          state = structuredClone(saved) as MetadataState;
           images = of.map((image) => Uint8Array.from(image));
           return true;
         },

@@ -57,13 +57,8 @@ class Bucket {
   }
 }
 
-/**
- * What a checkpoint stores of the values, besides the pairs, as JSON, which has no infinities: the first bucket begins at -Infinity, and any
- * other whose `from` is null at +Infinity, where the numbers are that are too great for 64-bit floats (`1e400`).
- */
-export type NumberState = {
-  readonly buckets: readonly { readonly from: number | null; readonly length: number }[];
-};
+/** What a checkpoint stores of the values, besides the pairs. */
+export type NumberState = { readonly buckets: readonly { readonly from: number; readonly length: number }[] };
 
 export class NumberValues {
   #buckets: Bucket[] = [new Bucket(Number.NEGATIVE_INFINITY)];
@@ -222,7 +217,7 @@ export class NumberValues {
       columns[0].set(values.values.subarray(0, length), end);
       columns[1].set(ordinals.values.subarray(0, length), end);
       end += length;
-      return { from: Number.isFinite(from) ? from : null, length };
+      return { from, length };
     });
     return { state: { buckets }, columns };
   }
@@ -234,8 +229,8 @@ export class NumberValues {
   ): NumberValues {
     const restored = new NumberValues();
     let end = 0;
-    restored.#buckets = buckets.map(({ from, length }, i) => {
-      const bucket = new Bucket(from ?? (i === 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY));
+    restored.#buckets = buckets.map(({ from, length }) => {
+      const bucket = new Bucket(from);
       for (const until = end + length; end < until; end++) bucket.add(values[end], ordinals[end]);
       return bucket;
     });
