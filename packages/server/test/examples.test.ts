@@ -157,16 +157,3 @@ test("[E3] a wrong example is reported with its place", async () => {
     expect(error.details.path).toBe(path);
   }
 });
-
-test("[H23] the example of the OpenAPI document runs", async () => {
-  const { json } = await server.ask("/openapi.json");
-  const path = "/vectordb/collections/{collection_id}/search/recommend";
-  const examples = json.paths[path].post.requestBody.content["application/json"].examples;
-  const records = ["a1", "a2", "a3"].map((id, i) => ({ id, dense_values: [i, 1, 0, 1] }));
-  expect((await server.call("streamingUpsert", c, { vectors: records })).status).toBe(200);
-  for (const { value } of Object.values(examples) as { value: object }[]) {
-    const { status, json: found, text } = await server.call("recommend", c, value);
-    expect(status, text).toBe(200);
-    expect(idsOf(found)).toHaveLength(5);
-  }
-});

@@ -1,9 +1,10 @@
 // Does the OpenAPI document describe the server correctly?
 
+import { examples } from "@quiver/protocol/examples";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { validate } from "@scalar/openapi-parser";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { expectError, startTestServer, type TestServer } from "./running.ts";
+import { adminKey, expectError, startTestServer, type TestServer } from "./running.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a document is walked here.
 type Document = any;
@@ -55,13 +56,13 @@ describe("openapi", () => {
     if (route.body) {
       expect(operation.requestBody.required).toBe(true);
       const { content } = operation.requestBody;
+      expect(content["application/json"].schema).toEqual(plain(route.body));
       // Examples stand beside the schema.
-      const { examples, ...shape } = plain(route.body);
-      expect(content["application/json"].schema).toEqual(shape);
-      if (examples)
-        expect(Object.values(content["application/json"].examples)).toEqual(
-          examples.map((value: unknown) => ({ value })),
-        );
+      const given = examples[name as keyof typeof examples];
+      expect(given.length).toBeGreaterThan(0);
+      const { example, examples: several } = content["application/json"];
+      const shown = several ? Object.values(several as Document[]).map(({ value }) => value) : [example];
+      expect(shown).toEqual(given);
       const bulk = ["application/x-ndjson", "application/msgpack"];
       expect(Object.keys(content)).toEqual(["application/json", ...(route.bulk ? bulk : [])]);
       if (route.bulk) for (const type of bulk) expect(content[type].schema.properties.metadata).toBeDefined();
@@ -77,6 +78,37 @@ describe("openapi", () => {
       expect(answer, `${name} ${status}`).toBeDefined();
       if (route.method === "HEAD") expect(answer.content).toBeUndefined();
       else expect(answer.content["application/json"].schema).toEqual({ $ref: "#/components/schemas/Error" });
+    }
+  });
+
+  test("[H23] every example of a body is served as it stands", async () => {
+    const params = { collection_id: "articles", field: "year", vector_id: "a1", transaction_id: "" };
+    const sessionOf = (password: string) => ({ username: "admin", password });
+    for (const [name, bodies] of Object.entries(examples) as [keyof typeof examples, readonly object[]][]) {
+      if (name === "addVector")
+        params.transaction_id = (await server.call("createTransaction", params)).json.transaction_id;
+      if (name === "deleteMatching") {
+        expect((await server.call("commitTransaction", params)).status).toBe(204);
+        expect((await server.call("countVectors", params, {})).json).toEqual({ count: 5 });
+      }
+      for (const body of bodies) {
+        const { status, text, json } = await server.call(name, params, body);
+        // The two that name what only the reader has.
+        if (name === "createSession") {
+          expect(json.error.code).toBe("invalid_credentials");
+          expect((await server.call(name, params, sessionOf(adminKey))).status).toBe(200);
+        } else if (name === "restoreCollection") {
+          expect(json.error.code).toBe("snapshot_not_found");
+          const { snapshots } = (await server.call("listSnapshots", params)).json;
+          const ids = snapshots
+            .filter(({ since_version }: { since_version: unknown }) => since_version === null)
+            .map(({ id }: { id: string }) => id);
+          const restored = await server.call(name, params, { ...body, snapshots: ids });
+          expect(restored.status, restored.text).toBe(routes[name].status);
+        } else expect(status, `${name} ${text}`).toBe(routes[name].status);
+        if (name.startsWith("search") && "results" in json)
+          expect(json.results.length, name).toBeGreaterThan(0);
+      }
     }
   });
 

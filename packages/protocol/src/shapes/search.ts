@@ -168,10 +168,6 @@ export const Recommend = Fields(
   },
   {
     description: "Records that are given as examples are no results.",
-    examples: [
-      { positive: ["a1", "a2"], negative: ["a3"], top_k: 5 },
-      { positive: ["a1"], top_k: 5, diversity: 0.5 },
-    ],
   },
 );
 

@@ -4,6 +4,7 @@
 //   Response schemas appear only in the document; responses are not serialised by them.
 
 import { errorKinds } from "@quiver/protocol/errors";
+import { examples } from "@quiver/protocol/examples";
 import type { Route, RouteName } from "@quiver/protocol/routes";
 import { ErrorShape } from "@quiver/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
@@ -49,7 +50,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     summary: route.summary,
     ...(isPublic ? {} : { description: needText(route) }),
     ...(isPublic ? { security: [] } : {}),
-    ...(route.body ? { body: route.bulk ? bulkBody(route.body) : plain(route.body) } : {}),
+    ...(route.body ? { body: bodyOf(name as keyof typeof examples, route, route.body) } : {}),
     ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
@@ -78,8 +79,12 @@ const uploadBody = {
   body: { type: "string", format: "binary", description: "The bytes of the file." },
 };
 
+function bodyOf(name: keyof typeof examples, route: Route, shape: TSchema): unknown {
+  return route.bulk ? bulkBody(shape, examples[name]) : { ...plain(shape), examples: examples[name] };
+}
+
 /** A body of many records in each of its formats. */
-function bulkBody(shape: TSchema): unknown {
+function bulkBody(shape: TSchema, given: readonly unknown[]): unknown {
   const json = plain(shape);
   const record = json.properties.vectors.items;
   const bytes = {
@@ -90,7 +95,7 @@ function bulkBody(shape: TSchema): unknown {
   const dense_values = { oneOf: [bytes, { type: "array", items: { type: "number" } }, { type: "null" }] };
   return {
     content: {
-      "application/json": { schema: json },
+      "application/json": { schema: { ...json, examples: given } },
       "application/x-ndjson": { schema: { ...record, title: "One record a line" } },
       "application/msgpack": {
         schema: {

@@ -126,7 +126,10 @@ it("[Z1] a check of undamaged data finds nothing, offline and live, and lists th
       version: 4,
       records: 60,
       indexes: [],
-      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({ index, reason: why(/no checkpoint/) })),
+      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({
+        index,
+        reason: why(/no checkpoint/),
+      })),
     },
   ]);
   const database = await open();
@@ -146,7 +149,10 @@ it("[Z1] a check of undamaged data finds nothing, offline and live, and lists th
   expect((await database.collection("c").check()).collections).toMatchObject([
     {
       indexes: [],
-      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({ index, reason: why(/not loaded/) })),
+      indexes_not_compared: ["dense", "sparse", "tf-idf"].map((index) => ({
+        index,
+        reason: why(/not loaded/),
+      })),
     },
   ]);
 });
