@@ -20,23 +20,34 @@ export function withShortFloats(line: string): string {
 
 /** So few characters are never longer than what the float needs. */
 const shortLength = 8;
-/** Digits that distinguish every 32-bit float, and those that every one of up to so many digits has by itself. */
+/** Digits that distinguish every 32-bit float, and those that each number of up to so many digits has by itself. */
 const digitsMax = 9;
 const digitsMin = 6;
 /** Smaller floats have fewer digits. */
 const smallestNormal = 2 ** -126;
 
+/** Powers of ten that are 64-bit floats. */
+const powersOfTen = Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`));
+
 /** The shortest decimal number that is nearest to a 32-bit float. @param text of the float as a 64-bit number */
 export function shortFloat(text: string): string {
   if (text.length <= shortLength) return text;
   const value = Number(text);
+  const magnitude = Math.floor(Math.log10(Math.abs(value)));
   const least = Math.abs(value) < smallestNormal ? 1 : digitsMin;
-  // From above, as most floats need eight or nine digits: if so many are not enough, fewer are not either. Zeros at the end are not written.
-  let shortest: number | undefined;
-  for (let digits = digitsMax - 1; digits >= least; digits--) {
-    const shorter = Number(value.toPrecision(digits));
-    if (Math.fround(shorter) !== value) break;
-    shortest = shorter;
+  for (let digits = least; digits < digitsMax; digits++) {
+    const shorter = rounded(value, digits, digits - 1 - magnitude);
+    if (Math.fround(shorter) === value) return String(shorter);
   }
-  return String(shortest ?? Number(value.toPrecision(digitsMax)));
+  return String(Number(value.toPrecision(digitsMax)));
+}
+
+/**
+ * A number with so many digits, of which so many stand behind the point. An integer divided by a power of ten, both of them exact, is
+ * rounded correctly, and costs a tenth of printing and reading the digits.
+ */
+function rounded(value: number, digits: number, decimals: number): number {
+  const power = powersOfTen[decimals];
+  if (power === undefined) return Number(value.toPrecision(digits));
+  return (Math.sign(value) * Math.round(Math.abs(value) * power)) / power;
 }
