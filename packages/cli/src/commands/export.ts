@@ -94,6 +94,7 @@ async function write(collection: Collection, options: ExportOptions, signal: Abo
       ? pipeline(source, createGzip(), target, { end: partial !== undefined, signal })
       : pipeline(source, target, { end: partial !== undefined, signal }));
     if (partial !== undefined && output !== undefined) await rename(partial, output);
+    stage.update(100);
   } catch (error) {
     if (partial !== undefined) await rm(partial, { force: true });
     throw error;
