@@ -191,7 +191,7 @@ describe("help and wrong usage", () => {
       ["collections"],
       ["search", "--help"],
       ["import", "--help"],
-      ["help", "export"],
+      ["help", "count"],
     ]) {
       const { code, err } = await start(args, { nodeFlags, env }).ended;
       expect(code).toBe(0);
