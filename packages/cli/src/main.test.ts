@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -190,7 +191,7 @@ describe("help and wrong usage", () => {
       ["collections"],
       ["search", "--help"],
       ["import", "--help"],
-      ["help", "export"],
+      ["help", "count"],
     ]) {
       const { code, err } = await start(args, { nodeFlags, env }).ended;
       expect(code).toBe(0);
@@ -865,6 +866,38 @@ describe("quiver export", () => {
     for (const id of ["a", "b", "c"]) expect(await copy.getJson(id)).toBe(await original.getJson(id));
     const toStdout = await ask(["export", "copy"]);
     expect(toStdout.out).toBe(gunzipSync(readFileSync(path)).toString());
+  });
+
+  it("leaves no file when it is interrupted, and says so", async () => {
+    // A server that has sent a part of the export and no more.
+    const lines = '{"id":"a","dense_values":[0.10000000149011612]}\n'.repeat(5_000);
+    const slow = createHttpServer((_request, response) => {
+      response.writeHead(200, {
+        "content-type": "application/x-ndjson",
+        "x-quiver-version": "1",
+        "x-quiver-count": "9999",
+      });
+      response.write(lines);
+    });
+    await new Promise<void>((ready) => slow.listen(0, "127.0.0.1", ready));
+    try {
+      const path = join(folder, "interrupted.jsonl");
+      const url = `http://127.0.0.1:${(slow.address() as { port: number }).port}`;
+      const running = start(["export", "slow", "--output", path], { env: { QUIVER_URL: url } });
+      await expect
+        .poll(() => existsSync(`${path}.partial`) && statSync(`${path}.partial`).size, { timeout: 20_000 })
+        .toBeGreaterThan(0);
+      expect(readFileSync(`${path}.partial`, "utf8")).toMatch(/^\{"id":"a","dense_values":\[0\.1\]\}\n/);
+      running.child.kill("SIGINT");
+      const { code, err, out } = await running.ended;
+      expect([code, out]).toEqual([130, ""]);
+      expect(err).toContain(`${path} was not written.`);
+      expect(err).not.toMatch(/^ {4}at /m);
+      expect([existsSync(path), existsSync(`${path}.partial`)]).toEqual([false, false]);
+    } finally {
+      slow.closeAllConnections();
+      slow.close();
+    }
   });
 
   it("leaves no file when it fails", async () => {

@@ -5,6 +5,7 @@ import { type Command, CommanderError } from "commander";
 import { messageFor } from "./advice.ts";
 import { QuiverCommand } from "./command.ts";
 import { CommandError, exitCodes, exitCodesHelp, UsageError } from "./exit-codes.ts";
+import { InterruptedError } from "./interruption.ts";
 
 let exitCode: number = exitCodes.ok;
 const finish = (code: number) => {
@@ -28,7 +29,7 @@ const commands: readonly Entry[] = [
   ),
   entry(
     "import",
-    "import files of any size: JSON Lines, .fvecs, raw .f32; optionally compressed with gzip",
+    "import files of any size: JSON Lines, JSON arrays, CSV, Parquet, .npy, .fvecs, raw .f32; most also with gzip",
     async () => (await import("./commands/import.ts")).importCommand(finish),
   ),
   entry(
@@ -116,10 +117,13 @@ function codeFor(error: unknown, asJson: boolean): number {
     // --help and --version exit with 0; commander has already printed its message.
     return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
-  const known = error instanceof QuiverError || error instanceof UsageError || error instanceof CommandError;
+  const known = [QuiverError, UsageError, CommandError, InterruptedError].some(
+    (kind) => error instanceof kind,
+  );
   if (asJson) process.stderr.write(`${JSON.stringify(asObject(error))}\n`);
   else if (known) process.stderr.write(`quiver: ${messageFor(error)}\n`);
   else process.stderr.write(`quiver: ${(error as Error)?.stack ?? String(error)}\n`);
+  if (error instanceof InterruptedError) return exitCodes.interrupted;
   return error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
 }
 

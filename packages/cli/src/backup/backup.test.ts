@@ -1,7 +1,8 @@
 // Backup and restore from the user's view: real processes, a real server, real files.
 
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient, type QuiverClient } from "@quiver/client";
@@ -125,6 +126,53 @@ it("wrong usage changes nothing and names what is missing", async () => {
   for (const [code, words, args] of cases)
     expect(await quiver(...args)).toMatchObject({ code, err: expect.stringContaining(words) });
 }, 120_000);
+
+it("an interrupted backup leaves no partial file, and no snapshot on the server", async () => {
+  // A server that has sent a part of the file and no more.
+  const asked: string[] = [];
+  const slow = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    const snapshot = {
+      id: "s1",
+      version_number: 1,
+      since_version: null,
+      records_stored: 1,
+      size_bytes: 9_999,
+      sha256: "",
+    };
+    if (request.method === "DELETE") response.writeHead(204).end();
+    else if (request.url?.includes("/s1")) {
+      response.writeHead(200, { "content-length": "9999" });
+      response.write("a part of it");
+    } else if (request.method === "POST") response.writeHead(201).end(JSON.stringify(snapshot));
+    else response.end(JSON.stringify({ snapshots: [], running: [] }));
+  });
+  await new Promise<void>((ready) => slow.listen(0, "127.0.0.1", ready));
+  try {
+    const url = `http://127.0.0.1:${(slow.address() as { port: number }).port}`;
+    const path = join(folder, "interrupted.qbackup");
+    const child = spawn(process.execPath, [main, "backup", "slow", "--output", path, "--url", url], {
+      cwd: folder,
+    });
+    let err = "";
+    child.stderr.on("data", (text) => {
+      err += text;
+    });
+    const ended = new Promise((done) => child.once("close", done));
+    const partial = () => statSync(`${path}.partial`, { throwIfNoEntry: false })?.size ?? 0;
+    await expect.poll(partial, { timeout: 20_000 }).toBeGreaterThan(0);
+    child.kill("SIGINT");
+    expect(await ended, err).toBe(130);
+    expect(err).toContain("Backups that are complete were kept");
+    expect(readdirSync(folder).filter((name) => name.startsWith("interrupted"))).toEqual([]);
+    expect(asked.filter((request) => request.startsWith("DELETE"))).toEqual([
+      expect.stringContaining("/snapshots/s1"),
+    ]);
+  } finally {
+    slow.closeAllConnections();
+    slow.close();
+  }
+}, 60_000);
 
 it("the newest chain is found among files in any order, and a missing link is named", () => {
   const file = (version: number, since: number | null, created_ms = version): BackupFile => ({

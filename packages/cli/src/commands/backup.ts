@@ -20,6 +20,7 @@ import { discardSnapshot } from "../backup/discard.ts";
 import { showStage } from "../backup/stages.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { CommandError, UsageError } from "../exit-codes.ts";
+import { interruptible } from "../interruption.ts";
 import { printJson, printLine } from "../output.ts";
 import { countOf, formatBytes, formatDuration } from "../values.ts";
 
@@ -59,7 +60,12 @@ Writes and searches continue meanwhile. A file appears when it is complete and i
   quiver backup --all --incremental --output /backups
   quiver restore /backups --all`,
     );
-  return withConnection(command).action(run);
+  return withConnection(command).action((name: string | undefined, options: BackupOptions) =>
+    interruptible(
+      (signal) => run(name, options, signal),
+      "Backups that are complete were kept, others removed.",
+    ),
+  );
 }
 
 type Since = { version: number; hash: string };
@@ -74,7 +80,7 @@ type Report = {
   seconds: number;
 };
 
-async function run(name: string | undefined, options: BackupOptions): Promise<void> {
+async function run(name: string | undefined, options: BackupOptions, signal: AbortSignal): Promise<void> {
   if ((name === undefined) !== (options.all === true))
     throw new UsageError("Name a collection, or give --all.");
   if (options.since !== undefined && (options.all || options.incremental))
@@ -103,7 +109,7 @@ async function run(name: string | undefined, options: BackupOptions): Promise<vo
       options.incremental && since !== null && (await isCurrent(client.collection(each), since));
     const report = unchanged
       ? { collection: each, file: null, version: since.version, since: since.version, ...noWork }
-      : await backUp(client, each, since, pathOf, options);
+      : await backUp(client, each, since, pathOf, options, signal);
     reports.push(report);
     if (!options.json) printLine(sentence(report));
   }
@@ -133,13 +139,16 @@ async function backUp(
   since: Since | null,
   pathOf: (snapshot: Snapshot) => string,
   options: BackupOptions,
+  signal: AbortSignal,
 ): Promise<Report> {
   const startedAt = Date.now();
   const collection = client.collection(name);
   const snapshot = await makeSnapshot(collection, since, options);
   const file = pathOf(snapshot);
   try {
-    await download(collection, snapshot, file, options);
+    // A snapshot that is being created is waited for, so that it can be deleted.
+    signal.throwIfAborted();
+    await download(collection, snapshot, file, options, signal);
   } finally {
     if (!options.keep) await discardSnapshot(collection, snapshot.id);
   }
@@ -191,6 +200,7 @@ async function download(
   { id, sha256, size_bytes }: Snapshot,
   path: string,
   options: BackupOptions,
+  signal: AbortSignal,
 ): Promise<void> {
   const stage = showStage(`${collection.name}: download`, size_bytes, {
     quiet: options.quiet ?? false,
@@ -202,7 +212,7 @@ async function download(
     const hash = createHash("sha256");
     let bytes = 0;
     try {
-      for await (const chunk of collection.downloadSnapshot(id)) {
+      for await (const chunk of collection.downloadSnapshot(id, { signal })) {
         hash.update(chunk);
         await file.appendFile(chunk);
         bytes += chunk.length;

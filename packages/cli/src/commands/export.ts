@@ -7,13 +7,16 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import type { Collection } from "@quiver/client";
 import type { Command } from "commander";
+import { showStage } from "../backup/stages.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
+import { interruptible } from "../interruption.ts";
+import { withShortFloats } from "../short-floats.ts";
 import { countOf, formatDuration } from "../values.ts";
 
 type ExportOptions = ConnectionOptions &
-  FilterOptions & { output?: string; overwrite?: boolean; gzip?: boolean };
+  FilterOptions & { output?: string; overwrite?: boolean; gzip?: boolean; quiet?: boolean };
 
 /** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
 const pieceChars = 64 * 1024;
@@ -27,10 +30,11 @@ export function exportCommand(): Command {
     )
     .option("--overwrite", "replace the file that --output names")
     .option("--gzip", "compress with gzip (also if the file name ends in .gz)")
+    .option("--quiet", "do not show progress")
     .addHelpText(
       "after",
       `
-The export contains texts only if the collection stores raw texts (created with --store-raw-text).
+Dense values have as few digits as their 32-bit floats need. The export contains texts only if the collection stores raw texts (created with --store-raw-text).
 
   quiver export docs --output docs.jsonl.gz
   quiver import docs-copy docs.jsonl.gz --create
@@ -46,7 +50,8 @@ async function run(name: string, options: ExportOptions): Promise<void> {
   const startedAt = Date.now();
   // An export has no time limit; --timeout applies only to its start.
   const collection = connect(options, { timeoutMs: 24 * 3_600_000 }).collection(name);
-  const { records, version } = await write(collection, options);
+  const outcome = output === undefined ? "The output is not complete." : `${output} was not written.`;
+  const { records, version } = await interruptible((signal) => write(collection, options, signal), outcome);
   const ms = Date.now() - startedAt;
   const report = { collection: name, records, version, seconds: ms / 1000, output: output ?? "-" };
   process.stderr.write(
@@ -56,19 +61,25 @@ async function run(name: string, options: ExportOptions): Promise<void> {
   );
 }
 
-async function write(collection: Collection, options: ExportOptions) {
+async function write(collection: Collection, options: ExportOptions, signal: AbortSignal) {
   const { output, gzip } = options;
-  const exported = collection.export({ filter: filterOf(options) });
+  const exported = collection.export({ filter: filterOf(options), signal });
   const version = await exported.version();
+  const count = await exported.count();
+  const stage = showStage(`${collection.name}: ${countOf(count, "record")}`, null, {
+    quiet: options.quiet ?? false,
+    stream: process.stderr,
+  });
   let records = 0;
   async function* pieces() {
     let piece = "";
     for await (const line of exported) {
       records++;
-      piece += line;
+      piece += withShortFloats(line);
       piece += "\n";
       if (piece.length < pieceChars) continue;
       yield piece;
+      stage.update((100 * records) / count);
       piece = "";
     }
     yield piece;
@@ -80,12 +91,15 @@ async function write(collection: Collection, options: ExportOptions) {
   const target = partial === undefined ? process.stdout : createWriteStream(partial);
   try {
     await (compress
-      ? pipeline(source, createGzip(), target, { end: partial !== undefined })
-      : pipeline(source, target, { end: partial !== undefined }));
+      ? pipeline(source, createGzip(), target, { end: partial !== undefined, signal })
+      : pipeline(source, target, { end: partial !== undefined, signal }));
     if (partial !== undefined && output !== undefined) await rename(partial, output);
+    stage.update(100);
   } catch (error) {
     if (partial !== undefined) await rm(partial, { force: true });
     throw error;
+  } finally {
+    stage.end();
   }
   return { records, version };
 }

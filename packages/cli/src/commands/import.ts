@@ -4,6 +4,7 @@ import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
+import { readColumnName } from "../import/columns.ts";
 import { type Format, formats } from "../import/formats.ts";
 import type { ImportContext, ImportOptions } from "../import/run.ts";
 import { printJson, printLine } from "../output.ts";
@@ -16,6 +17,8 @@ type Flags = ConnectionOptions & {
   ids?: string;
   idsField: string;
   idPrefix: string;
+  column: (readonly [field: string, name: string])[];
+  asText?: boolean;
   dimension?: number;
   batchSize: number;
   batchBytes: number;
@@ -46,10 +49,19 @@ export function importCommand(finish: (code: number) => void): Command {
     )
     .option(
       "--ids <file>",
-      "file with the ids of the vectors of .fvecs and .f32 files, one per line (default: row numbers from 0)",
+      "file with the ids of the vectors of .npy, .fvecs and .f32 files, one per line (default: row numbers from 0)",
     )
     .option("--ids-field <name>", "field with the id, if a line of --ids is a JSON object", "id")
-    .option("--id-prefix <text>", "prefix for the ids of .fvecs and .f32 files", "")
+    .option("--id-prefix <text>", "prefix for the ids of .npy, .fvecs and .f32 files", "")
+    .addOption(
+      new Option(
+        "--column <field=name>",
+        "CSV, Parquet: the column that is a field of the records; may be repeated",
+      )
+        .argParser((text: string, before: Flags["column"]) => [...before, parsed(readColumnName)(text)])
+        .default([], "columns with the names of fields"),
+    )
+    .option("--as-text", "CSV: keep all cells of the metadata as texts, also numbers, true and false")
     .option("--dimension <n>", "number of floats per vector in .f32 files", positive)
     .option("--batch-size <n>", "maximum number of records in one request", positive, 1_000)
     .addOption(
@@ -86,6 +98,9 @@ export function importCommand(finish: (code: number) => void): Command {
 A JSON line is a record as in the REST interface:
   {"id": "a", "document_id": "d", "dense_values": [0.1, 0.9], "sparse_indices": [7], "sparse_values": [0.5],
    "text": "...", "metadata": {"page": 1}}
+A JSON array has such records as its items. In a CSV or Parquet file the columns id, document_id, text, dense_values,
+sparse_indices, sparse_values and metadata are these fields (vectors as JSON arrays, in Parquet also as lists), and all
+others are fields of the metadata. .npy, .fvecs and .f32 files have vectors alone.
 Lines that are not such a record are rejected with file, line and reason; all others are imported. A line with an unknown
 field, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
 and too many rejected lines nothing is imported.
@@ -94,6 +109,7 @@ Run the same command again to resume an interrupted import. Sending a record twi
 ${exitCodesHelp}
 
   quiver import docs docs.jsonl.gz --create
+  quiver import shop items.csv --column id=sku --column text=description --create
   quiver import words glove.f32 --dimension 100 --ids words.txt --transaction
   zcat big.jsonl.gz | quiver import docs -`,
     );
@@ -141,6 +157,7 @@ function importOptions(collection: string, files: readonly string[], flags: Flag
       format: flags.format === "auto" ? undefined : flags.format,
       dimension: flags.dimension,
       unknown: flags.ignoreUnknown ? "ignore" : "reject",
+      table: { columns: Object.fromEntries(flags.column), asText: flags.asText ?? false },
       ids: { file: flags.ids, field: flags.idsField, prefix: flags.idPrefix },
     },
     mode: flags.transaction ? "transaction" : "streaming",

@@ -31,7 +31,8 @@ it.each([
     const path = join(folder, "records.jsonl");
     await writeFile(path, records.map((record) => JSON.stringify(record)).join("\n"));
     const input = { path, format: "jsonl" } as Parameters<typeof needsOf>[0][number];
-    expect(await needsOf([input], {} as Parameters<typeof needsOf>[1])).toEqual({
+    const options = { files: [path], ids: { prefix: "", field: "id" } } as unknown;
+    expect(await needsOf([input], options as Parameters<typeof needsOf>[1])).toEqual({
       dimension,
       sparse: false,
       text: true,

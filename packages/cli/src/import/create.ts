@@ -1,16 +1,16 @@
 // Which collection does --create make for these files?
 //
-// Bare vectors need dense vectors of their dimension. For JSON Lines the first records decide: the kinds of content that occur in them are
+// Bare vectors need dense vectors of their dimension. For other files the first records decide: the kinds of content that occur in them are
 // enabled, and the length of the first dense vector is the dimension. Creating is idempotent: existing parts are kept, so that an
 // interrupted import can be resumed with the same command.
 
 import { type Collection, isQuiverError, type NewCollection, type QuiverClient } from "@quiver/client";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { CommandError, UsageError } from "../exit-codes.ts";
-import { openInput, standardInput } from "./input-file.ts";
-import { dimensionOf, type Input, type InputOptions } from "./inputs.ts";
-import type { Item } from "./item.ts";
-import { readJsonLines } from "./json-lines.ts";
+import { hasBareVectors } from "./formats.ts";
+import { standardInput } from "./input-file.ts";
+import { dimensionOf, type Input, type InputOptions, readItems } from "./inputs.ts";
+import { firstPosition, type Item } from "./item.ts";
 
 const recordsLookedAt = 1_000;
 
@@ -25,8 +25,8 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
         "--create has to read the first records in advance, which is not possible with standard input.",
       );
     }
-    if (input.format === "jsonl") addNeeds(needs, await firstRecords(input.path));
-    else needs.dimension ??= await dimensionOf(input, options);
+    if (hasBareVectors(input.format)) needs.dimension ??= await dimensionOf(input, options);
+    else addNeeds(needs, await firstRecords(input, options));
   }
   if (needs.dimension === undefined && !needs.sparse && !needs.text) {
     throw new CommandError(
@@ -87,10 +87,10 @@ async function unlessThere(
   }
 }
 
-async function firstRecords(path: string): Promise<Item[]> {
-  const { chunks } = await openInput(path);
+async function firstRecords(input: Input, options: InputOptions): Promise<Item[]> {
   const items: Item[] = [];
-  for await (const more of readJsonLines(chunks, { offset: 0, number: 0 }, "ignore")) {
+  const anyFields = { ...options, unknown: "ignore" as const };
+  for await (const { items: more } of readItems([input], anyFields, firstPosition, 0, () => undefined)) {
     items.push(...more.filter(({ problem }) => !problem));
     if (items.length >= recordsLookedAt) break;
   }

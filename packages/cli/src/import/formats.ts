@@ -1,4 +1,12 @@
 // Which formats can the files of an import have?
 
-export const formats = ["jsonl", "fvecs", "f32"] as const;
+/** `jsonl`, `json`, `csv` and `parquet` have records, the others vectors alone. */
+export const formats = ["jsonl", "json", "csv", "parquet", "npy", "fvecs", "f32"] as const;
 export type Format = (typeof formats)[number];
+
+/** Whether a file has vectors without ids, so that its rows need some. */
+export const hasBareVectors = (format: Format): boolean =>
+  format === "npy" || format === "fvecs" || format === "f32";
+
+/** Whether a file has columns, of which each is a field of the records. */
+export const hasColumns = (format: Format): boolean => format === "csv" || format === "parquet";

@@ -1,12 +1,14 @@
 // Which items do the files of an import contain, in order, from a given position on?
 
 import { UsageError } from "../exit-codes.ts";
-import { type Format, formats } from "./formats.ts";
-import { type IdOptions, rowIds } from "./ids.ts";
-import { type InputFile, openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
-import type { Item, Position } from "./item.ts";
-import { readJsonLines, type Unknown } from "./json-lines.ts";
-import { readDimension, readF32, readFvecs } from "./rows.ts";
+import { readCsv, type TableOptions } from "./csv.ts";
+import { type Format, formats, hasBareVectors } from "./formats.ts";
+import { type IdOptions, type RowIds, rowIds } from "./ids.ts";
+import { openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
+import type { Item, Position, ReadFrom } from "./item.ts";
+import { readJsonArray, readJsonLines, type Unknown } from "./json-lines.ts";
+import { readParquet } from "./parquet.ts";
+import { npyHeader, npyHeaderBytesMax, readDimension, readF32, readFvecs, readNpy } from "./rows.ts";
 
 export type InputOptions = {
   readonly files: readonly string[];
@@ -15,8 +17,10 @@ export type InputOptions = {
   /** Dimension of .f32 files. */
   readonly dimension?: number;
   readonly ids: IdOptions;
-  /** How unknown fields of JSON lines are handled. */
+  /** How unknown fields of JSON records are handled. */
   readonly unknown: Unknown;
+  /** Of CSV and Parquet files. */
+  readonly table: TableOptions;
 };
 
 /** The properties of an input file that follow from its name and its start. */
@@ -25,7 +29,10 @@ export type Input = { readonly path: string; readonly format: Format; readonly s
 const extensions: Readonly<Record<string, Format>> = {
   jsonl: "jsonl",
   ndjson: "jsonl",
-  json: "jsonl",
+  csv: "csv",
+  tsv: "csv",
+  parquet: "parquet",
+  npy: "npy",
   fvecs: "fvecs",
   f32: "f32",
 };
@@ -61,6 +68,9 @@ async function detectFormat(path: string): Promise<Format> {
     .replace(/^\u00ef\u00bb\u00bf/, "")
     .trimStart();
   if (start === "" || start.startsWith("{")) return "jsonl";
+  if (start.startsWith("[")) return "json";
+  if (start.startsWith("PAR1")) return "parquet";
+  if (start.startsWith("\u0093NUMPY")) return "npy";
   throw new UsageError(`The format of ${path} is unclear; give it with --format ${formats.join(", ")}.`);
 }
 
@@ -82,16 +92,15 @@ export async function* readItems(
   firstRow: number,
   warn: (message: string) => void,
 ): AsyncGenerator<ItemChunk> {
-  const hasRows = inputs.some(({ format }) => format !== "jsonl");
+  const hasRows = inputs.some(({ format }) => hasBareVectors(format));
   const ids = hasRows ? await rowIds(options.ids, firstRow) : undefined;
   let bytesBefore = inputs.slice(0, from.file).reduce((sum, { size }) => sum + size, 0);
   try {
     for (let file = from.file; file < inputs.length; file++) {
       const start = file === from.file ? from : { offset: 0, number: 0 };
-      const opened = await openInput(inputs[file].path, start.offset);
-      for await (const items of itemsOf(opened, inputs[file], start)) {
-        yield { file, items, bytesRead: bytesBefore + opened.bytesRead() };
-      }
+      const progress = { bytes: 0 };
+      for await (const items of itemsOf(inputs[file], options, start, ids, progress))
+        yield { file, items, bytesRead: bytesBefore + progress.bytes };
       bytesBefore += inputs[file].size;
     }
     if (options.ids.file !== undefined && (await ids?.hasMore())) {
@@ -100,17 +109,44 @@ export async function* readItems(
   } finally {
     await ids?.close();
   }
+}
 
-  function itemsOf(opened: InputFile, { path, format }: Input, start: { offset: number; number: number }) {
-    if (format === "jsonl" || !ids) return readJsonLines(opened.chunks, start, options.unknown);
-    return format === "fvecs"
-      ? readFvecs(opened.chunks, start, ids, path)
-      : readF32(opened.chunks, start, ids, path, options.dimension as number);
+/** @param ids of bare vectors. @param progress how far the file has been read */
+async function* itemsOf(
+  { path, format, size }: Input,
+  options: InputOptions,
+  start: ReadFrom,
+  ids: RowIds | undefined,
+  progress: { bytes: number },
+): AsyncGenerator<readonly Item[]> {
+  if (format === "parquet") {
+    yield* readParquet(path, start, options.table, (part) => {
+      progress.bytes = Math.round(part * size);
+    });
+    return;
+  }
+  const header = format === "npy" ? npyHeader(await readStart(path, npyHeaderBytesMax), path) : undefined;
+  const begin = { ...start, offset: Math.max(start.offset, header?.dataOffset ?? 0) };
+  const { chunks, bytesRead } = await openInput(path, begin.offset);
+  for await (const items of read()) {
+    progress.bytes = bytesRead();
+    yield items;
+  }
+
+  function read(): AsyncGenerator<readonly Item[]> {
+    if (format === "csv") return readCsv(path, chunks, begin, options.table);
+    if (format === "json") return readJsonArray(chunks, begin, path, options.unknown);
+    if (ids === undefined || format === "jsonl") return readJsonLines(chunks, begin, options.unknown);
+    if (header !== undefined) return readNpy(chunks, begin, ids, path, header);
+    if (format === "fvecs") return readFvecs(chunks, begin, ids, path);
+    return readF32(chunks, begin, ids, path, options.dimension as number);
   }
 }
 
 /** Dimension of a file of bare vectors, without reading it through. */
 export async function dimensionOf(input: Input, options: InputOptions): Promise<number> {
   if (input.format === "f32") return options.dimension as number;
+  if (input.format === "npy")
+    return npyHeader(await readStart(input.path, npyHeaderBytesMax), input.path).dimension;
   return readDimension(await readStart(input.path, 4), 0, input.path);
 }

@@ -1,4 +1,4 @@
-// How are records read from a JSON Lines file?
+// How are records read from a file of JSON Lines, or of a JSON array?
 //
 // A record's text is sent to the server as it is in the file, so that numbers that JavaScript cannot represent are preserved. There are two
 // exceptions. A record that was read from Quiver has its sparse vector twice, as pairs in sparse_values and as sparse_indices, but writing
@@ -9,6 +9,7 @@ import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiver/p
 import { limits } from "@quiver/protocol/limits";
 import { VectorInput } from "@quiver/protocol/shapes/vector";
 import type { Item, ReadFrom } from "./item.ts";
+import { splitArray } from "./json-array.ts";
 import { type Line, splitLines } from "./lines.ts";
 
 /** The server accepts no larger body, so a longer line cannot be a record. */
@@ -30,6 +31,17 @@ export async function* readJsonLines(
     const items = lines.map((line) => readLine(line, unknown)).filter((item) => item !== undefined);
     if (items.length > 0) yield items;
   }
+}
+
+/** Yields the records of a JSON array in each chunk. @param path for messages */
+export async function* readJsonArray(
+  chunks: AsyncIterable<Buffer>,
+  from: ReadFrom,
+  path: string,
+  unknown: Unknown,
+): AsyncGenerator<Item[]> {
+  for await (const lines of splitArray(chunks, from, path, lineBytesMax))
+    yield lines.map((line) => readLine(line, unknown)).filter((item) => item !== undefined);
 }
 
 /** The record of a line; undefined for a blank line. */

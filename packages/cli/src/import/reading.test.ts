@@ -298,6 +298,7 @@ describe("files", () => {
     files,
     ids: { prefix: "", field: "id" },
     unknown: "reject",
+    table: { columns: {}, asText: false },
     ...more,
   });
 

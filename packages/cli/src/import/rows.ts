@@ -2,6 +2,7 @@
 //
 //   .fvecs   rows of  int32 dimension | dimension x float32     (texmex, little-endian)
 //   .f32     rows of                    dimension x float32     (little-endian, with --dimension)
+//   .npy     a header, then rows of     dimension x float32, or float64     (a NumPy array of two dimensions in C order, little-endian)
 //
 // After an error in the framing of such a file, the following rows cannot be trusted, so the import of the file stops; a value that is not
 // finite rejects only its row.
@@ -60,6 +61,73 @@ export async function* readF32(
   );
 }
 
+/** What the header of an .npy file says: where its rows begin, and how many of which size there are. */
+export type NpyHeader = {
+  readonly dataOffset: number;
+  readonly rows: number;
+  readonly dimension: number;
+  readonly valueBytes: 4 | 8;
+};
+
+/** More than a header has. */
+export const npyHeaderBytesMax = 70_000;
+
+/** The header at the start of an .npy file. @throws CommandError for an array that is not one of vectors */
+export function npyHeader(start: Buffer, path: string): NpyHeader {
+  const wrong = (why: string) => new CommandError(`${path} ${why}.`);
+  if (start.length < 12 || start.toString("latin1", 0, 6) !== "\u0093NUMPY")
+    throw wrong("is not in the npy format");
+  const isFirstVersion = start[6] === 1;
+  const from = isFirstVersion ? 10 : 12;
+  const dataOffset = from + (isFirstVersion ? start.readUInt16LE(8) : start.readUInt32LE(8));
+  if (dataOffset > start.length) throw wrong("ends within its header");
+  const header = start.toString("latin1", from, dataOffset);
+  const type = /'descr'\s*:\s*'([^']*)'/.exec(header)?.[1];
+  const shape = /'shape'\s*:\s*\(([^)]*)\)/
+    .exec(header)?.[1]
+    .split(",")
+    .filter((part) => part.trim() !== "")
+    .map(Number);
+  if (type !== "<f4" && type !== "<f8")
+    throw wrong(
+      `has values of the type ${JSON.stringify(type ?? "?")}; expected float32 or float64: np.save(file, array.astype("<f4"))`,
+    );
+  if (/'fortran_order'\s*:\s*True/.test(header))
+    throw wrong("has its values column by column; save it with np.save(file, np.ascontiguousarray(array))");
+  if (shape?.length !== 2 || !shape.every(Number.isSafeInteger))
+    throw wrong(`has the shape (${shape?.join(", ") ?? "?"}); expected (vectors, dimension)`);
+  const [rows, dimension] = shape;
+  if (dimension < 1 || dimension > limits.dimensionMax)
+    throw wrong(`has vectors of ${dimension} dimensions; expected 1 to ${limits.dimensionMax}`);
+  return { dataOffset, rows, dimension, valueBytes: type === "<f4" ? 4 : 8 };
+}
+
+/** Yields the rows of each chunk of an .npy file, whose header is known. @param chunks without the header */
+export async function* readNpy(
+  chunks: AsyncIterable<Buffer>,
+  from: ReadFrom,
+  ids: RowIds,
+  path: string,
+  { rows, dimension, valueBytes }: NpyHeader,
+): AsyncGenerator<Item[]> {
+  const size = dimension * valueBytes;
+  let read = from.number;
+  for await (const items of readRows(
+    chunks,
+    from,
+    ids,
+    path,
+    () => size,
+    (row) => row,
+    valueBytes,
+  )) {
+    read += items.length;
+    yield items;
+  }
+  if (read !== rows)
+    throw new CommandError(`${path} has ${read} rows, but its header says ${rows}. The file is damaged.`);
+}
+
 /** The dimension at the start of an .fvecs file. @throws CommandError */
 export function readDimension(start: Buffer, offset: number, path: string): number {
   const dimension = start.length >= offset + int32Bytes ? start.readInt32LE(offset) : 0;
@@ -76,6 +144,7 @@ async function* readRows(
   path: string,
   rowBytes: (pending: Buffer) => number | undefined,
   values: (row: Buffer, number: number) => Buffer,
+  valueBytes: 4 | 8 = float32Bytes,
 ): AsyncGenerator<Item[]> {
   let pending: Buffer = Buffer.alloc(0);
   let { offset, number } = from;
@@ -90,7 +159,7 @@ async function* readRows(
       number++;
       offset += size;
       const bytes = values(pending.subarray(i * size, (i + 1) * size), number);
-      items.push(rowItem(number, offset, rowIds[i], floats(bytes)));
+      items.push(rowItem(number, offset, rowIds[i], floats(bytes, valueBytes)));
     }
     yield items;
     pending = pending.subarray(count * size);
@@ -103,9 +172,10 @@ async function* readRows(
 }
 
 /** The floats of a row, copied: the row need not be aligned. */
-function floats(bytes: Buffer): Float32Array {
-  const values = new Float32Array(bytes.length / float32Bytes);
-  for (let i = 0; i < values.length; i++) values[i] = bytes.readFloatLE(i * float32Bytes);
+function floats(bytes: Buffer, valueBytes: 4 | 8): Float32Array {
+  const values = new Float32Array(bytes.length / valueBytes);
+  for (let i = 0; i < values.length; i++)
+    values[i] = valueBytes === 4 ? bytes.readFloatLE(i * 4) : bytes.readDoubleLE(i * 8);
   return values;
 }
 

@@ -19,6 +19,7 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { countOf, formatCount, formatDuration } from "../values.ts";
 import { type Batch, packBatches } from "./batches.ts";
 import { createWhereMissing, needsOf } from "./create.ts";
+import { hasBareVectors } from "./formats.ts";
 import { fingerprint, standardInput } from "./input-file.ts";
 import { type Input, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
 import { type Rejected, sendIsolating } from "./isolate.ts";
@@ -185,6 +186,8 @@ async function identityOf(
       idsField: ids.field,
       // Only recorded if it is set, so that states of older releases, which lack the option, remain usable.
       ...(input.unknown === "ignore" && { unknown: "ignore" }),
+      ...(Object.keys(input.table.columns).length > 0 && { columns: JSON.stringify(input.table.columns) }),
+      ...(input.table.asText && { asText: "true" }),
     },
   };
 }
@@ -335,7 +338,7 @@ class ImportRun {
 
   #pass(target: Target, batch: Batch, rejected: number): void {
     const items = batch.records.length + batch.problems.length;
-    const hasRows = this.#inputs[batch.file].format !== "jsonl";
+    const hasRows = hasBareVectors(this.#inputs[batch.file].format);
     this.#state = {
       ...this.#state,
       ...target.statePart,

@@ -1,0 +1,135 @@
+// How are records read from a CSV file?
+//
+// The first record names the columns; what they mean is in columns.ts. The delimiter is the one of comma, semicolon, tab and bar that the
+// first line has most of. A cell is text as far as the field wants text. In the metadata a cell that is a JSON number, true or false is that
+// value, with all its digits; any other is a text, and an empty cell is none.
+
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { limits } from "@quiver/protocol/limits";
+import { CsvError, type Info, parse } from "csv-parse";
+import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
+import { openInput, readStart } from "./input-file.ts";
+import type { Item, ReadFrom } from "./item.ts";
+
+export type TableOptions = {
+  readonly columns: ColumnNames;
+  /** Of CSV: cells of the metadata stay texts. */
+  readonly asText: boolean;
+};
+
+type Parsed = { readonly record: string[]; readonly info: Info };
+
+const delimiters = [",", ";", "\t", "|"];
+/** The header is looked for the delimiter in so many bytes. */
+const startBytes = 64 * 1024;
+const itemsAtOnce = 256;
+
+/** Yields the rows behind `from`, some at a time. @throws UsageError for wrong columns; CommandError for a file that is no CSV */
+export async function* readCsv(
+  path: string,
+  chunks: AsyncIterable<Buffer>,
+  from: ReadFrom,
+  options: TableOptions,
+): AsyncGenerator<Item[]> {
+  const content = chunks[Symbol.asyncIterator]();
+  const first = await content.next();
+  if (first.done) {
+    if (from.offset === 0)
+      throw unreadableTable(path, "is empty; expected a line with the names of the columns.");
+    return;
+  }
+  const start = from.offset === 0 ? first.value : await readStart(path, startBytes);
+  const delimiter = delimiterOf(start.subarray(0, startBytes).toString());
+  let columns = from.offset === 0 ? null : await headerOf(path, delimiter, options);
+  let { number } = from;
+  let items: Item[] = [];
+  for await (const { record, info } of records(path, again(first.value, content), delimiter)) {
+    if (columns === null) {
+      columns = columnsOf(record, options.columns, path);
+      continue;
+    }
+    items.push(itemOf(columns, record, { number: ++number, end: from.offset + info.bytes }, options.asText));
+    if (items.length < itemsAtOnce) continue;
+    yield items;
+    items = [];
+  }
+  if (items.length > 0) yield items;
+}
+
+async function headerOf(path: string, delimiter: string, options: TableOptions): Promise<Column[]> {
+  const { chunks } = await openInput(path);
+  for await (const { record } of records(path, chunks, delimiter))
+    return columnsOf(record, options.columns, path);
+  throw unreadableTable(path, "has no line with the names of the columns.");
+}
+
+async function* again(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  try {
+    yield first;
+    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
+  } finally {
+    await rest.return?.();
+  }
+}
+
+async function* records(
+  path: string,
+  chunks: AsyncIterable<Buffer>,
+  delimiter: string,
+): AsyncGenerator<Parsed> {
+  const parser = parse({
+    bom: true,
+    delimiter,
+    record_delimiter: ["\r\n", "\n", "\r"],
+    info: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+    max_record_size: limits.bodyBytesDefault,
+  });
+  // Its failure is that of the parser, which is thrown below.
+  const fed = pipeline(Readable.from(chunks, { objectMode: false }), parser).catch(() => undefined);
+  try {
+    for await (const parsed of parser) yield parsed as Parsed;
+    await fed;
+  } catch (error) {
+    if (error instanceof CsvError) throw unreadableTable(path, `is not CSV: ${error.message}.`, error);
+    throw error;
+  } finally {
+    parser.destroy();
+  }
+}
+
+/** The delimiter that the first line has most of, outside of quotes. */
+function delimiterOf(start: string): string {
+  const line = /^(?:"(?:[^"]|"")*"|[^"\r\n])*/.exec(start)?.[0].replace(/"(?:[^"]|"")*"/g, "") ?? "";
+  const times = (delimiter: string) => line.split(delimiter).length;
+  return delimiters.reduce((most, each) => (times(each) > times(most) ? each : most));
+}
+
+function itemOf(
+  columns: readonly Column[],
+  cells: readonly string[],
+  place: Pick<Item, "number" | "end">,
+  asText: boolean,
+): Item {
+  if (cells.length !== columns.length) {
+    const reason = `has ${cells.length} cells, but there are ${columns.length} columns`;
+    return {
+      ...place,
+      json: JSON.stringify(cells),
+      id: undefined,
+      problem: { code: "invalid_vector", reason },
+    };
+  }
+  const texts = columns.map(({ field, isText }, i) => {
+    const cell = cells[i];
+    if (cell === "") return undefined;
+    if (isText) return JSON.stringify(cell);
+    return field !== null || (!asText && isValue.test(cell)) ? cell : JSON.stringify(cell);
+  });
+  return rowOf(columns, texts, place);
+}
+
+/** A number as JSON has it, true or false. So `007` is a text. */
+const isValue = /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false)$/;
