@@ -9,6 +9,7 @@
 import "../../packages/engine/src/runtime/node-host.ts";
 import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
@@ -104,12 +105,40 @@ function clusters({ dimension, count, seed }: Clusters): Float32Array {
   return all;
 }
 
-function generated(name: string, shape: Clusters): Source {
+const wordsTopics = 3_000;
+/** The values of a dimension are smaller, the later it comes. */
+const wordsDecay = 0.3;
+/** What all rows have in common, and what those of a topic have, relative to what is their own. */
+const wordsShared = { all: 0.6, topic: 0.8 };
+
+/**
+ * Rows that are like embeddings of words, and their queries: a direction that all share makes some rows neighbours of very many, topics are
+ * as frequent as words are (Zipf), and a few dimensions count more than the others.
+ */
+function words({ dimension, count, seed }: Clusters): Float32Array {
+  const [next, uniform] = [normal(seed), randomNumbers(seed)];
+  const draw = () => Float64Array.from({ length: dimension }, (_, j) => next() * (1 + j) ** -wordsDecay);
+  const common = draw();
+  const topics = Array.from({ length: wordsTopics }, draw);
+  const all = new Float32Array((count + clustersQueries) * dimension);
+  for (let i = 0; i < count + clustersQueries; i++) {
+    // Uniform in the logarithm of the rank, as in Zipf's law.
+    const topic = topics[Math.floor(wordsTopics ** uniform()) - 1];
+    const row = Float32Array.from(draw(), (own, j) => {
+      return own + wordsShared.all * common[j] + wordsShared.topic * topic[j];
+    });
+    all.set(normalised(row), i * dimension);
+  }
+  return all;
+}
+
+function generated(name: string, shape: Clusters, kind: "clusters" | "words" = "clusters"): Source {
   const { dimension, count } = shape;
+  const make = kind === "clusters" ? clusters : words;
   const read = () =>
-    cut(floats(made(inCache(`dense/${name}.f32`), () => bytesOfFloats(clusters(shape)))), dimension);
+    cut(floats(made(inCache(`dense/${name}.f32`), () => bytesOfFloats(make(shape)))), dimension);
   return {
-    title: `clusters (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
+    title: `${kind} (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
     metric: "cosine",
     rows: () => read().slice(0, count),
     queries: () => read().slice(count),
@@ -138,6 +167,8 @@ const sources: Readonly<Record<string, Source>> = {
   },
   clusters768: generated("clusters768", { dimension: 768, count: 100_000, seed: 1 }),
   "clusters128-1m": generated("clusters128-1m", { dimension: 128, count: 1_000_000, seed: 2 }),
+  "clusters100-1m": generated("clusters100-1m", { dimension: 100, count: 1_000_000, seed: 3 }),
+  words200: generated("words200", { dimension: 200, count: 50_000, seed: 4 }, "words"),
 };
 
 export const setNames: readonly string[] = Object.keys(sources);
@@ -188,7 +219,11 @@ export function truthOf(set: DataSet, count: number): Int32Array[] {
   );
 }
 
-function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number): Int32Array {
+/** The places of the nearest rows: `truthCount` for each of the first `count` queries. */
+export function bruteForce(
+  { dimension, metric, rows, queries }: Omit<DataSet, "name" | "isWhole">,
+  count: number,
+): Int32Array {
   const index = new FlatIndex({ dimension, metric });
   rows.forEach((row, i) => void index.add(i, bytesOfFloats(row)));
   const truth = new Int32Array(count * truthCount);

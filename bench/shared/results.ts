@@ -48,17 +48,18 @@ export type SetResult = {
 const directoryOf = (bench: string): string => inCache(join(bench, "results"));
 
 /** Stores the result of a set's latest run. */
-export function keepResult(bench: string, result: SetResult): void {
+export function keepResult(bench: string, result: { readonly set: string }): void {
   mkdirSync(directoryOf(bench), { recursive: true });
   writeFileSync(join(directoryOf(bench), `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
 }
 
-/** The stored results of a benchmark, in the order of `names`. */
-export function keptResults(bench: string, names: readonly string[]): SetResult[] {
+/** The stored results of a benchmark, in the order of `names`; without names, all of them by their names. */
+export function keptResults<Result = SetResult>(bench: string, names?: readonly string[]): Result[] {
   const directory = directoryOf(bench);
   mkdirSync(directory, { recursive: true });
   const there = new Set(readdirSync(directory));
-  return names
+  const sorted = [...there].map((file) => file.replace(/\.json$/, "")).sort();
+  return (names ?? sorted)
     .filter((name) => there.has(`${name}.json`))
     .map((name) => JSON.parse(readFileSync(join(directory, `${name}.json`), "utf8")));
 }
