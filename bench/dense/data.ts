@@ -141,7 +141,11 @@ function generated(name: string, shape: Clusters, kind: "clusters" | "words" = "
     title: `${kind} (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
     metric: "cosine",
     rows: () => read().slice(0, count),
-    queries: () => read().slice(count),
+    // Copies: a view would keep the whole set in the memory of an engine's process.
+    queries: () =>
+      read()
+        .slice(count)
+        .map((row) => row.slice()),
   };
 }
 

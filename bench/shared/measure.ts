@@ -59,7 +59,7 @@ const playerOf = (kind: EngineKind<never, never>, { worker, efforts }: Plan): Pl
   kind,
   efforts: kind.efforts ?? efforts,
   process: new EngineProcess(worker),
-  built: { cpuS: Number.NaN },
+  built: { cpuS: Number.NaN, seconds: Number.NaN, fileBytesEach: Number.NaN },
   taken: new Map(),
   grownBytes: 0,
 });
@@ -83,7 +83,9 @@ function resultOf({ kind, built, grownBytes, taken, deepRecall }: Player, { rowC
     isOurs: kind.isOurs ?? false,
     note: kind.note,
     buildCpuS: built.cpuS,
+    buildS: built.seconds,
     bytesEach: built.bytesEach,
+    fileBytesEach: built.fileBytesEach,
     grownEach: kind.isMappedOften || rowCount < rowsToWeigh ? undefined : grownBytes / rowCount,
     points: [...taken].map(([effort, { recall, cpuMs, p50, p99 }]): Point => {
       return { effort, recall, cpuMs: median(cpuMs), wallP50Ms: median(p50), wallP99Ms: median(p99) };

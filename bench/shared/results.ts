@@ -19,8 +19,12 @@ export type EngineResult = {
   readonly isOurs: boolean;
   readonly note?: string;
   readonly buildCpuS: number;
+  /** From the first row on until all are indexed, in seconds. */
+  readonly buildS: number;
   /** Bytes of the index, for each row. */
   readonly bytesEach?: number;
+  /** Bytes of its files, for each row; 0 if it has none. */
+  readonly fileBytesEach: number;
   /** Growth of the process per row; absent if it is meaningless. */
   readonly grownEach?: number;
   /** By ascending recall, if the efforts are in that order. */

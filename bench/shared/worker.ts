@@ -5,6 +5,7 @@
 // returned; the parent has the ground truth.
 
 import { type Engine, type EngineKind, type Ids, kindNamed } from "./engine.ts";
+import { bytesBelow } from "./files.ts";
 
 export type Request =
   | {
@@ -26,7 +27,11 @@ export type Request =
 
 export type Built = {
   readonly cpuS: number;
+  /** From the first row on until all can be searched by the index. */
+  readonly seconds: number;
   readonly bytesEach?: number;
+  /** Bytes of the files in its directory, for each row; 0 if it has none. */
+  readonly fileBytesEach: number;
 };
 
 export type Found = {
@@ -75,15 +80,21 @@ export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
     const kind = kindNamed(subject.kinds, request.engine);
     const reason = kind.refuses?.(set.shape);
     if (reason !== undefined) return { refused: reason };
-    const before = process.cpuUsage();
+    const [before, start] = [process.cpuUsage(), performance.now()];
     const opened = await kind.open(set.shape);
     engine = opened;
     for (let at = 0; at < set.rows.length; at += batch) await opened.add(set.rows.slice(at, at + batch), at);
     await opened.finish?.();
+    const seconds = (performance.now() - start) / 1_000;
+    await opened.settle?.();
     const cpuS = cpuMsSince(before) / 1_000;
     queries = set.queries.map((query) => opened.prepare?.(query) ?? query);
     const bytes = await opened.bytes?.();
-    return { built: { cpuS, bytesEach: bytes === undefined ? undefined : bytes / set.rows.length } };
+    const each = (all: number): number => all / set.rows.length;
+    const fileBytesEach = each(bytesBelow(request.directory));
+    return {
+      built: { cpuS, seconds, bytesEach: bytes === undefined ? undefined : each(bytes), fileBytesEach },
+    };
   }
 
   async function search({ k, effort, count, passes }: Request & { act: "search" }): Promise<Answer> {

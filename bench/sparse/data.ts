@@ -45,8 +45,11 @@ function packed(rows: readonly SparseVector[]): Uint8Array {
   return new Uint8Array(all.buffer);
 }
 
-function generated(): SparseVector[] {
-  const { buffer } = made(inCache("sparse/splade.bin"), () => packed(makeRows(generatedRows)));
+/** The rows of the set, or so many if they are more: each depends on its place only, so that the set is the beginning. */
+function generated(rowsMax = 0): SparseVector[] {
+  const count = Math.max(generatedRows, rowsMax);
+  const name = count === generatedRows ? "splade" : `splade-${count}`;
+  const { buffer } = made(inCache(`sparse/${name}.bin`), () => packed(makeRows(count)));
   const indices = new Uint32Array(buffer as ArrayBuffer);
   const values = new Float32Array(buffer as ArrayBuffer);
   const half = indices.length / 2;
@@ -67,10 +70,10 @@ function sciFact(part: "corpus" | "queries"): SparseVector[] {
     });
 }
 
-/** The set, or its first `rowsMax` rows and all of its queries. */
+/** The set, or its first `rowsMax` rows (of the generated set also more than it has) and all of its queries. */
 export function readSet(name: SetName, rowsMax?: number): SparseSet {
   const isGenerated = name === "splade";
-  const rows = isGenerated ? generated() : sciFact("corpus");
+  const rows = isGenerated ? generated(rowsMax) : sciFact("corpus");
   return {
     name,
     rows: rowsMax === undefined ? rows : rows.slice(0, rowsMax),

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "../../../packages/client/src/client.ts";
 import { adminKey, startQuiver } from "../../rest/measured-server.ts";
+import { built } from "../../shared/built.ts";
 import { bytesBelow } from "../../shared/files.ts";
 import { efConstruction, m, type ServerKind } from "../server.ts";
 
@@ -38,7 +39,10 @@ export const quiver: ServerKind = {
         }));
         await collection.upsert(records);
       },
-      finish: () => collection.waitForIndex(),
+      async finish() {
+        await collection.waitForIndex();
+        await built(() => collection.indexes());
+      },
       async search(_, query_vector, top_k, { effort, share }) {
         const filter = share < 1 ? { u: { lt: share } } : undefined;
         const { results } = await collection.search.dense({ query_vector, top_k, ef_search: effort, filter });
