@@ -10,7 +10,7 @@ import "../../packages/engine/src/runtime/node-host.ts";
 import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
-import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
+import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
 
@@ -32,7 +32,10 @@ type Source = {
   readonly metric: Metric;
   /** Files that must exist in the data folder. */
   readonly folder?: string;
-  readonly rows: () => Float32Array[];
+  /** All rows, or at least the first `rowsMax`. */
+  readonly rows: (rowsMax: number) => Float32Array[];
+  /** Of all rows; undefined: `rows` returns all. */
+  readonly rowCount?: number;
   readonly queries: () => Float32Array[];
   readonly truth?: string;
 };
@@ -135,17 +138,18 @@ function words({ dimension, count, seed }: Clusters): Float32Array {
 function generated(name: string, shape: Clusters, kind: "clusters" | "words" = "clusters"): Source {
   const { dimension, count } = shape;
   const make = kind === "clusters" ? clusters : words;
-  const read = () =>
-    cut(floats(made(inCache(`dense/${name}.f32`), () => bytesOfFloats(make(shape)))), dimension);
+  /** Only these are read, so that an engine's process does not grow by what it does not get. */
+  const read = (from: number, rows: number) => {
+    const [path, rowBytes] = [inCache(`dense/${name}.f32`), 4 * dimension];
+    const all = () => bytesOfFloats(make(shape));
+    return cut(floats(madePart(path, all, from * rowBytes, rows * rowBytes)), dimension);
+  };
   return {
     title: `${kind} (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
     metric: "cosine",
-    rows: () => read().slice(0, count),
-    // Copies: a view would keep the whole set in the memory of an engine's process.
-    queries: () =>
-      read()
-        .slice(count)
-        .map((row) => row.slice()),
+    rows: (rowsMax) => read(0, Math.min(rowsMax, count)),
+    queries: () => read(count, clustersQueries),
+    rowCount: count,
   };
 }
 
@@ -194,9 +198,9 @@ export function missing(name: string): string | undefined {
 /** The set, or its first `rowsMax` rows and all of its queries. */
 export function readSet(name: string, rowsMax = Number.POSITIVE_INFINITY): DataSet {
   const source = sourceOf(name);
-  const all = source.rows();
+  const all = source.rows(rowsMax);
   const rows = rowsMax < all.length ? all.slice(0, rowsMax) : all;
-  const isWhole = rows.length === all.length;
+  const isWhole = rows.length === (source.rowCount ?? all.length);
   return {
     name,
     metric: source.metric,

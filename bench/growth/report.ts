@@ -64,7 +64,8 @@ const figuresOf = ({ recalls }: Subject): readonly Figure[] => [
   },
 ];
 
-function table(subject: Subject, results: readonly SetResult[]): string {
+/** All figures of each engine at each size. */
+export function table(subject: Subject, results: readonly SetResult[]): string {
   const figures = figuresOf(subject);
   const lines = linesOf(results).flatMap(({ engine: { title, isOurs }, at: stations }) =>
     stations.map(({ count, engine }) => {

@@ -102,32 +102,43 @@ const pictureOf = (result: ServersResult): string =>
     }),
   );
 
-/** What was measured of one set and size. */
-export function sectionOf(result: ServersResult): string {
-  const { title, rowCount, queryCount, rounds, turnMs, day, processor, leftOut } = result;
+const footer = ({ queryCount, rounds, turnMs, day, processor, leftOut }: ServersResult): string => {
   const reasons = leftOut.map((reason) => `- Left out: ${reason}\n`).join("");
-  const tables = recalls.map(
-    (recall) => `Searches at a recall of ${recall}:\n\n${searchTable(result, recall)}\n`,
-  );
-  return `## ${title}: ${whole(rowCount)} records
+  return `${rounds} rounds of ${whole(turnMs)} ms, ${queryCount} queries, ${day}, ${processor}.\n${reasons === "" ? "" : `\n${reasons}`}`;
+};
 
-${tables.join("\n")}
-![server CPU ms a query](${pathOf(result)})
+const searchTables = (result: ServersResult): string =>
+  recalls
+    .map((recall) => `Searches at a recall of ${recall}:\n\n${searchTable(result, recall)}\n`)
+    .join("\n");
 
-With a filter on a number that is independent of the vectors, one client: CPU ms, and p50, p99 in milliseconds:
+const filtersAndLoad = (result: ServersResult): string =>
+  `With a filter on a number that is independent of the vectors, one client: CPU ms, and p50, p99 in milliseconds:
 
 ${filterTable(result)}
 
 Loading, files and memory:
 
 ${loadTable(result)}
+`;
 
-${rounds} rounds of ${whole(turnMs)} ms, ${queryCount} queries, ${day}, ${processor}.
-${reasons === "" ? "" : `\n${reasons}`}`;
-}
+const headingOf = ({ title, rowCount }: ServersResult): string => `## ${title}: ${whole(rowCount)} records`;
 
-/** The notes and versions of the servers, each once. */
-const notes = (results: readonly ServersResult[]): string =>
+/** What was measured of one set and size, without its picture. */
+export const shortSection = (result: ServersResult): string =>
+  `#${headingOf(result)}\n\n${searchTables(result)}\n${filtersAndLoad(result)}\n${footer(result)}`;
+
+/** What was measured of one set and size. */
+export const sectionOf = (result: ServersResult): string => `${headingOf(result)}
+
+${searchTables(result)}
+![server CPU ms a query](${pathOf(result)})
+
+${filtersAndLoad(result)}
+${footer(result)}`;
+
+/** Notes and versions of the servers, each once. */
+export const notes = (results: readonly ServersResult[]): string =>
   [
     ...new Map(
       results.flatMap(({ servers }) =>

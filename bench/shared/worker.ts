@@ -4,6 +4,7 @@
 // answer. CPU time is that of the whole process, with all threads that the engine starts; nothing else runs in it. The found ids are
 // returned; the parent has the ground truth.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, type EngineKind, type Ids, kindNamed } from "./engine.ts";
 import { bytesBelow } from "./files.ts";
 
@@ -63,6 +64,7 @@ export type Subject<Shape, Row> = {
 };
 
 const batch = 10_000;
+const collectMs = 500;
 
 const cpuMsSince = (before: NodeJS.CpuUsage): number => {
   const { user, system } = process.cpuUsage(before);
@@ -116,8 +118,12 @@ export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
     return { found: { cpuMs, wallMs, ids } };
   }
 
-  function weigh(): Answer {
-    global.gc?.();
+  async function weigh(): Promise<Answer> {
+    // The memory of buffers is released in the background, after the collection that found them unused.
+    for (let i = 0; i < 2; i++) {
+      global.gc?.();
+      await sleep(collectMs);
+    }
     return { grownBytes: process.memoryUsage.rss() - bytesAtStart };
   }
 
