@@ -39,6 +39,8 @@ type Figure = {
   readonly title: string;
   readonly unit: string;
   of(engine: EngineResult, count: number): number | undefined;
+  /** The narrowest beam finds more already. */
+  isBound?(engine: EngineResult): boolean;
 };
 
 /** What is told of each engine and drawn. */
@@ -48,6 +50,7 @@ const figuresOf = ({ recalls }: Subject): readonly Figure[] => [
       title: recall === 1 ? "CPU ms a query" : `CPU ms a query at ${recall}`,
       unit: "CPU ms a query",
       of: (engine) => costOf(engine, recall)?.value,
+      isBound: (engine) => costOf(engine, recall)?.isBound ?? false,
     }),
   ),
   {
@@ -64,16 +67,23 @@ const figuresOf = ({ recalls }: Subject): readonly Figure[] => [
   },
 ];
 
+const titleOf = ({ name, title, isOurs }: EngineResult): string => {
+  if (name === "quiver-database") return "Quiver, the whole engine";
+  return isOurs ? `${title}, the index alone` : title;
+};
+
 /** All figures of each engine at each size. */
 export function table(subject: Subject, results: readonly SetResult[]): string {
   const figures = figuresOf(subject);
-  const lines = linesOf(results).flatMap(({ engine: { title, isOurs }, at: stations }) =>
+  const lines = linesOf(results).flatMap(({ engine: first, at: stations }) =>
     stations.map(({ count, engine }) => {
-      const cells = figures.map(({ unit, of }) => {
+      const cells = figures.map(({ unit, of, isBound }) => {
         const value = of(engine, count);
-        return value === undefined ? "-" : unit.includes("ms") ? ms(value) : whole(value);
+        if (value === undefined) return "-";
+        return `${isBound?.(engine) ? "at most " : ""}${unit.includes("ms") ? ms(value) : whole(value)}`;
       });
-      return line([isOurs ? `**${title}**` : title, whole(count), ...cells]);
+      const title = titleOf(first);
+      return line([first.isOurs ? `**${title}**` : title, whole(count), ...cells]);
     }),
   );
   return `${head(["engine", subject.rows, ...figures.map(({ title }) => title)])}\n${lines.join("\n")}`;
@@ -98,14 +108,14 @@ function powers({ recalls }: Subject, results: readonly SetResult[]): string {
       const [from, to] = [known[0].count, known[known.length - 1].count];
       const where = recall === 1 ? "" : ` at ${recall}`;
       return [
-        `- ${engine.title}${where}: ${times.toFixed(1)} times from ${whole(from)} to ${whole(to)}; as a power, N^${slope.toFixed(2)}.`,
+        `- ${titleOf(engine)}${where}: ${times.toFixed(1)} times from ${whole(from)} to ${whole(to)}; as a power, N^${slope.toFixed(2)}.`,
       ];
     }),
   );
   return told.join("\n");
 }
 
-type Picture = { readonly path: string; readonly svg: string };
+type Picture = { readonly path: string; readonly title: string; readonly svg: string };
 
 function pictureOf(
   subject: Subject,
@@ -119,7 +129,7 @@ function pictureOf(
         const value = of(measured, count);
         return value === undefined ? [] : [[count, value] as const];
       });
-      return { title: engine.title, isOurs: engine.isOurs, points };
+      return { title: titleOf(engine), isOurs: engine.isOurs, points };
     })
     .filter(({ points }) => points.length > 0);
   const points = series.flatMap((each) => each.points);
@@ -134,7 +144,7 @@ function pictureOf(
     { title: unit, from: ticks[0].value, to: ticks[ticks.length - 1].value, isLogarithmic: true, ticks },
     series,
   );
-  return [{ path: `images/growth-${subject.name}-${which}.svg`, svg }];
+  return [{ path: `images/growth-${subject.name}-${which}.svg`, title, svg }];
 }
 
 const picturesOf = (subject: Subject, results: readonly SetResult[]): Picture[] =>
@@ -151,7 +161,7 @@ function section(subject: Subject, results: readonly SetResult[]): string {
     absent.length === 0
       ? ""
       : `- Not measured in this run: ${absent.map((step) => whole(step)).join(", ")} ${subject.rows}.\n`;
-  const images = picturesOf(subject, results).map(({ path }, i) => `![growth, ${i + 1}](${path})`);
+  const images = picturesOf(subject, results).map((picture) => `![${picture.title}](${picture.path})`);
   return `## ${subject.title}
 
 ${title}, its first rows.
