@@ -7,6 +7,7 @@
 import { execFileSync } from "node:child_process";
 import { chownSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join, relative } from "node:path";
+import { atExit } from "../shared/exit.ts";
 import { bytesBelow, inCache } from "../shared/files.ts";
 
 const suite = "trixie";
@@ -72,11 +73,16 @@ export type RivalDirectory = {
 export function rivalDirectory(name: string): RivalDirectory {
   const outside = mkdtempSync(join(debianRoot, "var/tmp", `${name}-`));
   chownSync(outside, nobody, nobody);
+  const remove = () => rmSync(outside, { recursive: true, force: true });
+  const forget = atExit(remove);
   return {
     outside,
     inside: `/${relative(debianRoot, outside)}`,
     bytes: () => bytesBelow(outside),
-    remove: () => rmSync(outside, { recursive: true, force: true }),
+    remove() {
+      forget();
+      remove();
+    },
   };
 }
 

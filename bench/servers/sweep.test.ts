@@ -23,6 +23,18 @@ test("the first effort is taken where it is enough, and none where the last is n
   expect(await sweepOf(ladder, async () => 0.9)(0.95)).toBeUndefined();
 });
 
+test("where wider beams find no more, they are not tried; where they still do, they are", async () => {
+  const asked: number[] = [];
+  const limited = async (effort: number) => {
+    asked.push(effort);
+    return Math.min(0.97, await recallTo(10)(effort));
+  };
+  expect(await sweepOf(ladder, limited)(0.99)).toBeUndefined();
+  expect(asked.at(-1)).toBe(256);
+  const slow = async (effort: number) => 0.98 + (0.01 * Math.log(effort)) / Math.log(1_000);
+  expect((await sweepOf(ladder, slow)(0.9899))?.effort).toBeGreaterThan(768);
+});
+
 test("an effort is asked once, for all recalls", async () => {
   const asked: number[] = [];
   const find = sweepOf(ladder, (effort) => {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { createClient } from "../../../packages/client/src/client.ts";
 import { adminKey, startQuiver } from "../../rest/measured-server.ts";
 import { built } from "../../shared/built.ts";
+import { atExit } from "../../shared/exit.ts";
 import { bytesBelow } from "../../shared/files.ts";
 import { efConstruction, m, type ServerKind } from "../server.ts";
 
@@ -18,6 +19,8 @@ export const quiver: ServerKind = {
   version: () => `this version, Node.js ${process.version}`,
   async start({ dimension, metric }) {
     const directory = mkdtempSync(join(tmpdir(), "quiver-bench-servers-"));
+    const remove = () => rmSync(directory, { recursive: true, force: true });
+    const forget = atExit(remove);
     const server = await startQuiver(directory);
     const client = createClient({ url: server.url, apiKey: adminKey });
     const collection = await client.createCollection<{ u: number }>({
@@ -51,7 +54,8 @@ export const quiver: ServerKind = {
       diskBytes: () => bytesBelow(directory),
       async end() {
         await server.end();
-        rmSync(directory, { recursive: true, force: true });
+        forget();
+        remove();
       },
     };
   },
