@@ -91,14 +91,16 @@ function loadTable({ rowCount, servers }: ServersResult): string {
 
 const pathOf = ({ set }: ServersResult): string => `images/servers-${set}.svg`;
 
-/** Processor time at the first of the recalls, one client. */
+/** Processor time at the first of the recalls, one client, of the servers that search. */
 const pictureOf = (result: ServersResult): string =>
   bars(
     `${result.title}: ${whole(result.rowCount)} records`,
     `server CPU ms a query at a recall of ${recalls[0]}, one client`,
     result.servers.flatMap((server) => {
       const found = searchesOf(server, 1, recalls[0], 1);
-      return found === undefined ? [] : [{ title: server.title, isOurs: server.isOurs, value: found.cpuMs }];
+      return found?.reached === undefined
+        ? []
+        : [{ title: server.title, isOurs: server.isOurs, value: found.cpuMs }];
     }),
   );
 

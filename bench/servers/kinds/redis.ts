@@ -11,7 +11,7 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Buffer =>
 const kind = (name: string, title: string, quantization: "Q8" | "NOQUANT", note: string): ServerKind => ({
   name,
   title,
-  note: `${note} Written to an append-only file, synchronised every second; \`CAS\` lets several connections build at once. Filters are expressions on the element's attributes, with \`FILTER-EF 0\`: as many nodes as it takes. The client is \`@redis/client\`.`,
+  note: `${note} Written to an append-only file, synchronised every second; \`CAS\` lets several connections build at once. Filters are expressions on the element's attributes, with a \`FILTER-EF\` of a million: as many nodes as it takes. The client is \`@redis/client\`.`,
   missing: ({ metric }) => (metric === "cosine" ? installDebian() : "its vector sets have the cosine only"),
   version: () => `Redis ${versionOf("redis-server")}`,
   async start({ connections }) {
