@@ -11,6 +11,7 @@ import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { EngineProcess } from "./child.ts";
 import type { EngineKind } from "./engine.ts";
+import { atExit } from "./exit.ts";
 import { type EngineResult, median, type Point, quantile, type SetResult } from "./results.ts";
 import type { Built } from "./worker.ts";
 
@@ -97,6 +98,8 @@ function resultOf({ kind, built, grownBytes, taken, deepRecall }: Player, { rowC
 export async function measure(plan: Plan): Promise<SetResult> {
   const { set, title, rowCount, queryCount, rounds, facts, postingsPerQuery } = plan;
   const directory = mkdtempSync(join(tmpdir(), "quiver-bench-"));
+  const remove = () => rmSync(directory, { recursive: true, force: true });
+  const forget = atExit(remove);
   const leftOut: string[] = [];
   let players: Player[] = [];
 
@@ -147,7 +150,8 @@ export async function measure(plan: Plan): Promise<SetResult> {
     }
   } finally {
     for (const { process } of players) process.end();
-    rmSync(directory, { recursive: true, force: true });
+    forget();
+    remove();
   }
 
   return {
