@@ -13,7 +13,7 @@ export default defineConfig({
             "packages/*/{src,test}/**/*.test.ts",
             "tests/**/*.test.ts",
             "tools/**/*.test.ts",
-            "bench/{shared,sparse,text}/*.test.ts",
+            "bench/{servers,shared,sparse,text}/*.test.ts",
           ],
         },
       },

@@ -1,9 +1,9 @@
 // How fast is Quiver, in short?
 //
 //   npm run bench                   the short form of every benchmark; writes docs/benchmarks.md
-//   npm run bench -- --only text    some of dense, filters, sparse, shapes, text and rest, only printed
+//   npm run bench -- --only text    some of dense, filters, sparse, shapes, text, growth, rest and servers, only printed
 //
-// Some twenty minutes. Each part is the benchmark of its own page with fewer rows, queries and rivals. Engines are asked the same queries in
+// Some half an hour. Each part is the benchmark of its own page with fewer rows, queries and rivals. Engines are asked the same queries in
 // turns, so the ratios are those of one moment on one machine.
 
 import { execFileSync } from "node:child_process";
@@ -15,8 +15,11 @@ import { engineKinds as denseEngines } from "./dense/engines.ts";
 import { measure as measureDense } from "./dense/measure.ts";
 import { engineKinds as filterEngines } from "./filters/engines.ts";
 import { measure as measureFilters } from "./filters/measure.ts";
+import { subjects } from "./growth/subjects.ts";
 import { pageOf, type Short } from "./report.ts";
 import type { Measured } from "./rest/report.ts";
+import { serverKinds } from "./servers/kinds.ts";
+import { measure as measureServers, type ServersResult } from "./servers/measure.ts";
 import { kindNamed } from "./shared/engine.ts";
 import { installRivals } from "./shared/install.ts";
 import { writeDocument } from "./shared/report.ts";
@@ -30,6 +33,7 @@ import { measure as measureText } from "./text/measure.ts";
 
 const rounds = 3;
 const queryCount = 200;
+const [growing] = subjects;
 
 /** The kinds of these names, without those that take too long to build or to ask for a short run. */
 const chosen = <Kind extends { readonly name: string }>(kinds: readonly Kind[], names: string): Kind[] =>
@@ -83,13 +87,43 @@ function restShort(): Measured[] {
   return JSON.parse(printed.trim().split("\n").at(-1) as string);
 }
 
+/** The first steps of dense search. */
+async function growthShort(): Promise<SetResult[]> {
+  const results: SetResult[] = [];
+  for (const rowsMax of growing.steps.slice(0, 3))
+    results.push(await growing.measure({ rounds, queryCount, rowsMax }));
+  return results;
+}
+
+async function serversShort(): Promise<ServersResult[]> {
+  const set = "glove-cosine";
+  const why = dense.missing(set);
+  if (why !== undefined) console.log(`${set}: ${why}`);
+  const results: ServersResult[] = [];
+  for (const rowCount of why === undefined ? [10_000, 50_000] : [])
+    results.push(
+      await measureServers({
+        set,
+        rowCount,
+        kinds: serverKinds,
+        rounds,
+        turnMs: 500,
+        warmMs: 3_000,
+        queryCount,
+      }),
+    );
+  return results;
+}
+
 const parts = {
   dense: denseShort,
   filters: filtersShort,
   sparse: sparseShort,
   shapes: () => measureShapes(shapeNames, { rounds, queries: 60 }),
   text: textShort,
+  growth: growthShort,
   rest: restShort,
+  servers: serversShort,
 } as const;
 
 const allParts = Object.keys(parts).join(",");

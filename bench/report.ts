@@ -1,7 +1,11 @@
 // How does docs/benchmarks.md tell what all benchmarks in their short form have measured?
 
 import { tableOf as filterTable } from "./filters/report.ts";
+import { table as growthTable } from "./growth/report.ts";
+import { subjects } from "./growth/subjects.ts";
 import type { Measured } from "./rest/report.ts";
+import type { ServersResult } from "./servers/measure.ts";
+import { notes, shortSection } from "./servers/report.ts";
 import { bars } from "./shared/bars.ts";
 import { cpu, footer, head, line, ms, noteLines, titleCell, whole } from "./shared/report.ts";
 import { type At, at, type EngineResult, type SetResult } from "./shared/results.ts";
@@ -14,7 +18,9 @@ export type Short = {
   readonly sparse?: SetResult;
   readonly shapes?: readonly Ratios[];
   readonly text?: SetResult;
+  readonly growth?: readonly SetResult[];
   readonly rest?: readonly Measured[];
+  readonly servers?: readonly ServersResult[];
 };
 
 export type Run = { readonly rounds: number; readonly processor: string; readonly day: string };
@@ -118,9 +124,22 @@ ${told.join("\n")}
 ${measured.map(shapeSection).join("\n")}`;
 };
 
+const growthSection = (results: readonly SetResult[]): string => `## Growth
+
+${results[0].title}, its first rows. In full: [benchmarks-growth.md](benchmarks-growth.md).
+
+${growthTable(subjects[0], results)}
+`;
+
+const serversSection = (results: readonly ServersResult[]): string => `## Beside other servers
+
+Server CPU milliseconds a query, in brackets how many times those of Quiver, and latency as the client sees it. In full: [benchmarks-servers.md](benchmarks-servers.md).
+
+${results.map(shortSection).join("\n")}`;
+
 /** The page, and the pictures that it shows. */
 export function pageOf(
-  { dense, filters, sparse, shapes, text, rest }: Short,
+  { dense, filters, sparse, shapes, text, growth, rest, servers }: Short,
   { rounds, processor, day }: Run,
 ): { page: string; pictures: Picture[] } {
   const kinds = [
@@ -128,12 +147,14 @@ export function pageOf(
     sparse && section("Sparse search, exact", sparse, [1], "benchmarks-sparse.md"),
     text && section("Text search", text, [1], "benchmarks-text.md"),
   ].filter((each) => each !== undefined);
-  const results = [dense, filters, sparse, text].filter((each) => each !== undefined);
+  const results = [dense, filters, sparse, text, growth].flat().filter((each) => each !== undefined);
   const sections = [
     ...kinds.map((each) => each.text),
     ...(filters ? [filtersSection(filters)] : []),
     ...(shapes ? [shapesSection(shapes)] : []),
+    ...(growth ? [growthSection(growth)] : []),
     ...(rest ? [restSection(rest)] : []),
+    ...(servers?.length ? [serversSection(servers)] : []),
   ];
   const page = `# Benchmarks in short
 
@@ -143,6 +164,6 @@ ${sections.join("\n")}
 ## How the engines were asked
 
 ${noteLines(results)}
-`;
+${servers?.length ? `\nThe servers:\n\n${notes(servers)}\n` : ""}`;
   return { page, pictures: kinds.map((each) => each.picture) };
 }

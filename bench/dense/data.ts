@@ -9,7 +9,8 @@
 import "../../packages/engine/src/runtime/node-host.ts";
 import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
-import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
 
@@ -31,7 +32,10 @@ type Source = {
   readonly metric: Metric;
   /** Files that must exist in the data folder. */
   readonly folder?: string;
-  readonly rows: () => Float32Array[];
+  /** All rows, or at least the first `rowsMax`. */
+  readonly rows: (rowsMax: number) => Float32Array[];
+  /** Of all rows; undefined: `rows` returns all. */
+  readonly rowCount?: number;
   readonly queries: () => Float32Array[];
   readonly truth?: string;
 };
@@ -104,15 +108,48 @@ function clusters({ dimension, count, seed }: Clusters): Float32Array {
   return all;
 }
 
-function generated(name: string, shape: Clusters): Source {
+const wordsTopics = 3_000;
+/** The values of a dimension are smaller, the later it comes. */
+const wordsDecay = 0.3;
+/** What all rows have in common, and what those of a topic have, relative to what is their own. */
+const wordsShared = { all: 0.6, topic: 0.8 };
+
+/**
+ * Rows that are like embeddings of words, and their queries: a direction that all share makes some rows neighbours of very many, topics are
+ * as frequent as words are (Zipf), and a few dimensions count more than the others.
+ */
+function words({ dimension, count, seed }: Clusters): Float32Array {
+  const [next, uniform] = [normal(seed), randomNumbers(seed)];
+  const draw = () => Float64Array.from({ length: dimension }, (_, j) => next() * (1 + j) ** -wordsDecay);
+  const common = draw();
+  const topics = Array.from({ length: wordsTopics }, draw);
+  const all = new Float32Array((count + clustersQueries) * dimension);
+  for (let i = 0; i < count + clustersQueries; i++) {
+    // Uniform in the logarithm of the rank, as in Zipf's law.
+    const topic = topics[Math.floor(wordsTopics ** uniform()) - 1];
+    const row = Float32Array.from(draw(), (own, j) => {
+      return own + wordsShared.all * common[j] + wordsShared.topic * topic[j];
+    });
+    all.set(normalised(row), i * dimension);
+  }
+  return all;
+}
+
+function generated(name: string, shape: Clusters, kind: "clusters" | "words" = "clusters"): Source {
   const { dimension, count } = shape;
-  const read = () =>
-    cut(floats(made(inCache(`dense/${name}.f32`), () => bytesOfFloats(clusters(shape)))), dimension);
+  const make = kind === "clusters" ? clusters : words;
+  /** Only these are read, so that an engine's process does not grow by what it does not get. */
+  const read = (from: number, rows: number) => {
+    const [path, rowBytes] = [inCache(`dense/${name}.f32`), 4 * dimension];
+    const all = () => bytesOfFloats(make(shape));
+    return cut(floats(madePart(path, all, from * rowBytes, rows * rowBytes)), dimension);
+  };
   return {
-    title: `clusters (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
+    title: `${kind} (generated), ${count.toLocaleString("en")} x ${dimension}, cosine`,
     metric: "cosine",
-    rows: () => read().slice(0, count),
-    queries: () => read().slice(count),
+    rows: (rowsMax) => read(0, Math.min(rowsMax, count)),
+    queries: () => read(count, clustersQueries),
+    rowCount: count,
   };
 }
 
@@ -138,6 +175,8 @@ const sources: Readonly<Record<string, Source>> = {
   },
   clusters768: generated("clusters768", { dimension: 768, count: 100_000, seed: 1 }),
   "clusters128-1m": generated("clusters128-1m", { dimension: 128, count: 1_000_000, seed: 2 }),
+  "clusters100-1m": generated("clusters100-1m", { dimension: 100, count: 1_000_000, seed: 3 }),
+  words200: generated("words200", { dimension: 200, count: 50_000, seed: 4 }, "words"),
 };
 
 export const setNames: readonly string[] = Object.keys(sources);
@@ -159,9 +198,9 @@ export function missing(name: string): string | undefined {
 /** The set, or its first `rowsMax` rows and all of its queries. */
 export function readSet(name: string, rowsMax = Number.POSITIVE_INFINITY): DataSet {
   const source = sourceOf(name);
-  const all = source.rows();
+  const all = source.rows(rowsMax);
   const rows = rowsMax < all.length ? all.slice(0, rowsMax) : all;
-  const isWhole = rows.length === all.length;
+  const isWhole = rows.length === (source.rowCount ?? all.length);
   return {
     name,
     metric: source.metric,
@@ -188,7 +227,11 @@ export function truthOf(set: DataSet, count: number): Int32Array[] {
   );
 }
 
-function bruteForce({ dimension, metric, rows, queries }: DataSet, count: number): Int32Array {
+/** The places of the nearest rows: `truthCount` for each of the first `count` queries. */
+export function bruteForce(
+  { dimension, metric, rows, queries }: Omit<DataSet, "name" | "isWhole">,
+  count: number,
+): Int32Array {
   const index = new FlatIndex({ dimension, metric });
   rows.forEach((row, i) => void index.add(i, bytesOfFloats(row)));
   const truth = new Int32Array(count * truthCount);

@@ -1,6 +1,6 @@
 // How fast is the HNSW index compared with its rivals at equal recall, and what does it cost to build?
 //
-//   npm run bench:dense                                      all sets but the largest; writes docs/benchmarks-dense.md
+//   npm run bench:dense                                      the sets of its page; writes docs/benchmarks-dense.md
 //   npm run bench:dense -- --sets siftsmall --rounds 5       one set; the others stay on the page
 //   npm run bench:dense -- --sets mnist --rows 5000          a trial with the first rows, only printed
 //   node tools/launch.mjs run bench/dense/report.ts          regenerates the page from stored results
@@ -19,12 +19,13 @@ import { engineKinds } from "./engines.ts";
 import { measure } from "./measure.ts";
 import { sectionOf, writeReport } from "./report.ts";
 
-const large = ["clusters128-1m"];
+/** Those of a million, and what the benchmark of servers adds. */
+const others = ["clusters128-1m", "clusters100-1m", "words200"];
 const beams = "10,16,24,32,48,64,96,128,192,256,384,512,768";
 
 const { values } = parseArgs({
   options: {
-    sets: { type: "string", default: setNames.filter((name) => !large.includes(name)).join(",") },
+    sets: { type: "string", default: setNames.filter((name) => !others.includes(name)).join(",") },
     engines: { type: "string", default: engineKinds.map(({ name }) => name).join(",") },
     rounds: { type: "string", default: "3" },
     queries: { type: "string", default: "400" },

@@ -11,9 +11,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Collection, createClient, type QuiverClient } from "@quiver/client";
+import { built } from "../shared/built.ts";
 import { head, line, whole, writeDocument } from "../shared/report.ts";
 import { readSet } from "./data.ts";
 
@@ -73,14 +73,7 @@ async function add({ collection }: Server, from: number, to: number): Promise<vo
   }
 }
 
-async function ready({ collection }: Server): Promise<void> {
-  for (;;) {
-    const status = (await collection.indexes()).dense?.status;
-    if (status?.failure !== undefined) throw new Error(status.failure);
-    if (status?.state === "ready" && status.records_in_tail === 0) return;
-    await sleep(100);
-  }
-}
+const ready = ({ collection }: Server): Promise<void> => built(() => collection.indexes());
 
 const search = ({ collection }: Server, exact = false) =>
   collection.search.dense({ query_vector: Array.from(set.queries[0]), top_k: 10, ...(exact && { exact }) });

@@ -5,7 +5,7 @@
 import type { Filter } from "../../packages/protocol/src/shapes/filter.ts";
 import { m } from "../dense/engine.ts";
 import { type Engine, type EngineKind, rival } from "../shared/engine.ts";
-import { idsOf, openCollection, settled, upsertRows } from "../shared/quiver-database.ts";
+import { finishOf, idsOf, openCollection, upsertRows } from "../shared/quiver-database.ts";
 import { openZvec, zvecCollection } from "../shared/zvec.ts";
 import {
   cases,
@@ -68,7 +68,7 @@ const quiver = (name: string, title: string, note: string, isIndexed: boolean, i
           dense_values: row.vector,
           metadata: metadataOf(row),
         })),
-      finish: () => settled(collection),
+      ...finishOf(collection),
       async search({ vector, cluster }: Row, top_k, effort) {
         const tree = filterOf(cases[effort], cluster);
         const filter = tree && quiverFilter(tree, isNew ? ++asked * 1e-12 : 0);

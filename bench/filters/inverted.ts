@@ -5,7 +5,7 @@
 
 import { DatabaseSync } from "node:sqlite";
 import type { EngineKind } from "../shared/engine.ts";
-import { idsOf, openCollection, settled, upsertRows } from "../shared/quiver-database.ts";
+import { finishOf, idsOf, openCollection, upsertRows } from "../shared/quiver-database.ts";
 import { openZvec, zvecCollection } from "../shared/zvec.ts";
 import type { SparseVector } from "../sparse/engine.ts";
 import { b, k1 } from "../text/engine.ts";
@@ -42,7 +42,7 @@ const quiver: Kind = {
             ? { text: content, metadata: { u } }
             : { sparse_values: pairsOf(content), metadata: { u } },
         ),
-      finish: () => settled(collection),
+      ...finishOf(collection),
       prepare: ({ content }) => (typeof content === "string" ? content : pairsOf(content)),
       async search(query: string | [number, number][], top_k, effort) {
         const share = shares[effort];

@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { atExit } from "../shared/exit.ts";
 
 export const adminKey = "bench-admin-key";
 
@@ -122,6 +123,10 @@ function startProcess(args: readonly string[]): Promise<{ url: string; pid: numb
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "exit");
+  child.once(
+    "exit",
+    atExit(() => child.kill("SIGKILL")),
+  );
   const end = async () => {
     child.kill("SIGTERM");
     await ended;

@@ -14,6 +14,8 @@ export type Engine<Row> = {
   add(rows: readonly Row[], first: number): void | Promise<void>;
   /** Completes the build: when it is done, everything added is in the index. */
   finish?(): void | Promise<void>;
+  /** Waits for the work that an idle engine does on its own after that; its processor time counts as building, its duration does not. */
+  settle?(): Promise<void>;
   /** Converts a query into the form that `search` takes; not part of the measured time. */
   prepare?(query: Row): unknown;
   /** The k best. */

@@ -1,10 +1,13 @@
 // Where are data sets read from, and where are generated files cached?
 
 import {
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
+  readSync,
   renameSync,
   statSync,
   writeFileSync,
@@ -36,6 +39,19 @@ export function bytesOf(path: string): Uint8Array {
 export function made(path: string, make: () => Uint8Array): Uint8Array {
   if (!existsSync(path)) keep(path, make());
   return bytesOf(path);
+}
+
+/** Some bytes of a cached file, which `make` creates if it does not exist. A large set is not read where a part is wanted. */
+export function madePart(path: string, make: () => Uint8Array, from: number, length: number): Uint8Array {
+  if (!existsSync(path)) keep(path, make());
+  const bytes = new Uint8Array(length);
+  const file = openSync(path, "r");
+  try {
+    if (readSync(file, bytes, 0, length, from) < length) throw new Error(`${path} is too short`);
+  } finally {
+    closeSync(file);
+  }
+  return bytes;
 }
 
 /** Writes a file atomically. */

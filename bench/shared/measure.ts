@@ -11,6 +11,7 @@ import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { EngineProcess } from "./child.ts";
 import type { EngineKind } from "./engine.ts";
+import { atExit } from "./exit.ts";
 import { type EngineResult, median, type Point, quantile, type SetResult } from "./results.ts";
 import type { Built } from "./worker.ts";
 
@@ -59,7 +60,7 @@ const playerOf = (kind: EngineKind<never, never>, { worker, efforts }: Plan): Pl
   kind,
   efforts: kind.efforts ?? efforts,
   process: new EngineProcess(worker),
-  built: { cpuS: Number.NaN },
+  built: { cpuS: Number.NaN, seconds: Number.NaN, fileBytesEach: Number.NaN },
   taken: new Map(),
   grownBytes: 0,
 });
@@ -83,7 +84,9 @@ function resultOf({ kind, built, grownBytes, taken, deepRecall }: Player, { rowC
     isOurs: kind.isOurs ?? false,
     note: kind.note,
     buildCpuS: built.cpuS,
+    buildS: built.seconds,
     bytesEach: built.bytesEach,
+    fileBytesEach: built.fileBytesEach,
     grownEach: kind.isMappedOften || rowCount < rowsToWeigh ? undefined : grownBytes / rowCount,
     points: [...taken].map(([effort, { recall, cpuMs, p50, p99 }]): Point => {
       return { effort, recall, cpuMs: median(cpuMs), wallP50Ms: median(p50), wallP99Ms: median(p99) };
@@ -95,6 +98,8 @@ function resultOf({ kind, built, grownBytes, taken, deepRecall }: Player, { rowC
 export async function measure(plan: Plan): Promise<SetResult> {
   const { set, title, rowCount, queryCount, rounds, facts, postingsPerQuery } = plan;
   const directory = mkdtempSync(join(tmpdir(), "quiver-bench-"));
+  const remove = () => rmSync(directory, { recursive: true, force: true });
+  const forget = atExit(remove);
   const leftOut: string[] = [];
   let players: Player[] = [];
 
@@ -145,7 +150,8 @@ export async function measure(plan: Plan): Promise<SetResult> {
     }
   } finally {
     for (const { process } of players) process.end();
-    rmSync(directory, { recursive: true, force: true });
+    forget();
+    remove();
   }
 
   return {

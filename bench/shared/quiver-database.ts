@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Collection, VectorWrite } from "../../packages/engine/src/database/contract.ts";
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
 import type { SearchResponse } from "../../packages/protocol/src/shapes/search.ts";
+import { built } from "./built.ts";
 import { ownCpuMs, untilQuiet } from "./quiet.ts";
 
 type Kinds = { readonly dimension?: number; readonly sparse?: boolean; readonly text?: boolean };
@@ -36,10 +37,13 @@ export const upsertRows = <Row>(
   recordOf: (row: Row) => Omit<VectorWrite, "id">,
 ): Promise<void> => collection.upsert(rows.map((row, i) => ({ id: String(first + i), ...recordOf(row) })));
 
-/** Waits until everything is indexed, and the idle collection has put its indexes in order. */
-export async function settled(collection: Collection): Promise<void> {
-  await collection.indexed();
-  await untilQuiet(ownCpuMs);
-}
+/** How an engine of this collection completes its build: all is in the indexes; then the idle collection puts them in order. */
+export const finishOf = (collection: Collection) => ({
+  async finish() {
+    await collection.indexed();
+    await built(() => collection.indexes());
+  },
+  settle: () => untilQuiet(ownCpuMs),
+});
 
 export const idsOf = ({ results }: SearchResponse): string[] => results.map(({ id }) => id);

@@ -19,8 +19,12 @@ export type EngineResult = {
   readonly isOurs: boolean;
   readonly note?: string;
   readonly buildCpuS: number;
+  /** From the first row on until all are indexed, in seconds. */
+  readonly buildS: number;
   /** Bytes of the index, for each row. */
   readonly bytesEach?: number;
+  /** Bytes of its files, for each row; 0 if it has none. */
+  readonly fileBytesEach: number;
   /** Growth of the process per row; absent if it is meaningless. */
   readonly grownEach?: number;
   /** By ascending recall, if the efforts are in that order. */
@@ -48,17 +52,18 @@ export type SetResult = {
 const directoryOf = (bench: string): string => inCache(join(bench, "results"));
 
 /** Stores the result of a set's latest run. */
-export function keepResult(bench: string, result: SetResult): void {
+export function keepResult(bench: string, result: { readonly set: string }): void {
   mkdirSync(directoryOf(bench), { recursive: true });
   writeFileSync(join(directoryOf(bench), `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
 }
 
-/** The stored results of a benchmark, in the order of `names`. */
-export function keptResults(bench: string, names: readonly string[]): SetResult[] {
+/** The stored results of a benchmark, in the order of `names`; without names, all of them by their names. */
+export function keptResults<Result = SetResult>(bench: string, names?: readonly string[]): Result[] {
   const directory = directoryOf(bench);
   mkdirSync(directory, { recursive: true });
   const there = new Set(readdirSync(directory));
-  return names
+  const sorted = [...there].map((file) => file.replace(/\.json$/, "")).sort();
+  return (names ?? sorted)
     .filter((name) => there.has(`${name}.json`))
     .map((name) => JSON.parse(readFileSync(join(directory, `${name}.json`), "utf8")));
 }

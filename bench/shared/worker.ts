@@ -4,7 +4,9 @@
 // answer. CPU time is that of the whole process, with all threads that the engine starts; nothing else runs in it. The found ids are
 // returned; the parent has the ground truth.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, type EngineKind, type Ids, kindNamed } from "./engine.ts";
+import { bytesBelow } from "./files.ts";
 
 export type Request =
   | {
@@ -26,7 +28,11 @@ export type Request =
 
 export type Built = {
   readonly cpuS: number;
+  /** From the first row on until all can be searched by the index. */
+  readonly seconds: number;
   readonly bytesEach?: number;
+  /** Bytes of the files in its directory, for each row; 0 if it has none. */
+  readonly fileBytesEach: number;
 };
 
 export type Found = {
@@ -58,6 +64,7 @@ export type Subject<Shape, Row> = {
 };
 
 const batch = 10_000;
+const collectMs = 500;
 
 const cpuMsSince = (before: NodeJS.CpuUsage): number => {
   const { user, system } = process.cpuUsage(before);
@@ -75,15 +82,21 @@ export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
     const kind = kindNamed(subject.kinds, request.engine);
     const reason = kind.refuses?.(set.shape);
     if (reason !== undefined) return { refused: reason };
-    const before = process.cpuUsage();
+    const [before, start] = [process.cpuUsage(), performance.now()];
     const opened = await kind.open(set.shape);
     engine = opened;
     for (let at = 0; at < set.rows.length; at += batch) await opened.add(set.rows.slice(at, at + batch), at);
     await opened.finish?.();
+    const seconds = (performance.now() - start) / 1_000;
+    await opened.settle?.();
     const cpuS = cpuMsSince(before) / 1_000;
     queries = set.queries.map((query) => opened.prepare?.(query) ?? query);
     const bytes = await opened.bytes?.();
-    return { built: { cpuS, bytesEach: bytes === undefined ? undefined : bytes / set.rows.length } };
+    const each = (all: number): number => all / set.rows.length;
+    const fileBytesEach = each(bytesBelow(request.directory));
+    return {
+      built: { cpuS, seconds, bytesEach: bytes === undefined ? undefined : each(bytes), fileBytesEach },
+    };
   }
 
   async function search({ k, effort, count, passes }: Request & { act: "search" }): Promise<Answer> {
@@ -105,8 +118,12 @@ export function serve<Shape, Row>(subject: Subject<Shape, Row>): void {
     return { found: { cpuMs, wallMs, ids } };
   }
 
-  function weigh(): Answer {
-    global.gc?.();
+  async function weigh(): Promise<Answer> {
+    // The memory of buffers is released in the background, after the collection that found them unused.
+    for (let i = 0; i < 2; i++) {
+      global.gc?.();
+      await sleep(collectMs);
+    }
     return { grownBytes: process.memoryUsage.rss() - bytesAtStart };
   }
 

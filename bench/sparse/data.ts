@@ -2,9 +2,9 @@
 //
 // The generated set is created once and stored in bench/.cache; SciFact's is read in place from the data folder.
 
-import { bytesOf, inCache, inData, made, missingFolder } from "../shared/files.ts";
+import { bytesOf, inCache, inData, madePart, missingFolder } from "../shared/files.ts";
 import type { Shape, SparseVector } from "./engine.ts";
-import { makeQueries, makeRows, rowEntries } from "./splade.ts";
+import { makeQueries, rowEntries, rowMaker } from "./splade.ts";
 
 export const setNames = ["splade", "scifact"] as const;
 export type SetName = (typeof setNames)[number];
@@ -33,26 +33,33 @@ export function setNamed(name: string): SetName {
 export const missing = (name: SetName): string | undefined =>
   name === "scifact" ? missingFolder("scifact") : undefined;
 
-/** All rows' dimensions, and after them all rows' values. */
-function packed(rows: readonly SparseVector[]): Uint8Array {
-  const count = rows.length * rowEntries;
-  const all = new Uint32Array(2 * count);
-  const values = new Float32Array(all.buffer, 4 * count);
-  rows.forEach((row, i) => {
+/** The first `count` rows: all their dimensions, and after them all their values. */
+function packed(count: number): Uint8Array {
+  const next = rowMaker();
+  const entries = count * rowEntries;
+  const all = new Uint32Array(2 * entries);
+  const values = new Float32Array(all.buffer, 4 * entries);
+  for (let i = 0; i < count; i++) {
+    const row = next();
     all.set(row.indices, i * rowEntries);
     values.set(row.values, i * rowEntries);
-  });
+  }
   return new Uint8Array(all.buffer);
 }
 
-function generated(): SparseVector[] {
-  const { buffer } = made(inCache("sparse/splade.bin"), () => packed(makeRows(generatedRows)));
-  const indices = new Uint32Array(buffer as ArrayBuffer);
-  const values = new Float32Array(buffer as ArrayBuffer);
-  const half = indices.length / 2;
-  return Array.from({ length: half / rowEntries }, (_, i) => {
+/** The first rows of the set, or of a larger one, which begins like it: each row depends on its place only. */
+function generated(rowsMax = generatedRows): SparseVector[] {
+  const count = Math.max(generatedRows, rowsMax);
+  const name = count === generatedRows ? "splade" : `splade-${count}`;
+  const half = (which: 0 | 1): ArrayBuffer => {
+    const from = which * count * rowEntries * 4;
+    const length = rowsMax * rowEntries * 4;
+    return madePart(inCache(`sparse/${name}.bin`), () => packed(count), from, length).buffer as ArrayBuffer;
+  };
+  const [indices, values] = [new Uint32Array(half(0)), new Float32Array(half(1))];
+  return Array.from({ length: rowsMax }, (_, i) => {
     const [from, to] = [i * rowEntries, (i + 1) * rowEntries];
-    return { indices: indices.subarray(from, to), values: values.subarray(half + from, half + to) };
+    return { indices: indices.subarray(from, to), values: values.subarray(from, to) };
   });
 }
 
@@ -67,10 +74,10 @@ function sciFact(part: "corpus" | "queries"): SparseVector[] {
     });
 }
 
-/** The set, or its first `rowsMax` rows and all of its queries. */
+/** The set, or its first `rowsMax` rows (of the generated set also more than it has) and all of its queries. */
 export function readSet(name: SetName, rowsMax?: number): SparseSet {
   const isGenerated = name === "splade";
-  const rows = isGenerated ? generated() : sciFact("corpus");
+  const rows = isGenerated ? generated(rowsMax) : sciFact("corpus");
   return {
     name,
     rows: rowsMax === undefined ? rows : rows.slice(0, rowsMax),

@@ -136,8 +136,9 @@ export const makeVectors = (count: number, draw: Draw): SparseVector[] => {
   return Array.from({ length: count }, () => next());
 };
 
-export const makeRows = (count: number): SparseVector[] =>
-  makeVectors(count, { entries: rowEntries, spread: rowSpread, seed: seeds.rows });
+/** Yields the rows of the generated set. */
+export const rowMaker = (): (() => SparseVector) =>
+  vectorMaker({ entries: rowEntries, spread: rowSpread, seed: seeds.rows });
 
 export const makeQueries = (count: number): SparseVector[] =>
   makeVectors(count, { entries: queryEntries, spread: querySpread, seed: seeds.queries });

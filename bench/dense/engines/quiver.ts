@@ -4,7 +4,7 @@ import "../../../packages/engine/src/runtime/node-host.ts";
 import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/code-types.ts";
 import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../../../packages/engine/src/vector/floats.ts";
-import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
+import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";
 
 /** An empty index, with codes of this type; what the graph finds is scored again from the full vectors. */
@@ -47,7 +47,7 @@ export const quiverDatabase: EngineKind = {
     });
     return {
       add: (rows, first) => upsertRows(collection, rows, first, (dense_values) => ({ dense_values })),
-      finish: () => settled(collection),
+      ...finishOf(collection),
       search: async (query_vector: Float32Array, top_k, ef_search) =>
         idsOf(await collection.searchDense({ query_vector, top_k, ef_search })),
     };

@@ -2,7 +2,7 @@
 
 import "../../../packages/engine/src/runtime/node-host.ts";
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
-import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
+import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import type { EngineKind, SparseVector } from "../engine.ts";
 
@@ -40,7 +40,7 @@ export const quiverDatabase: EngineKind = {
           sparse_indices: [...indices],
           sparse_values: [...values],
         })),
-      finish: () => settled(collection),
+      ...finishOf(collection),
       prepare: ({ indices, values }) => Array.from(indices, (index, i) => ({ index, value: values[i] })),
       search: async (query_terms: { index: number; value: number }[], top_k, early_terminate_threshold) =>
         idsOf(await collection.searchSparse({ query_terms, top_k, early_terminate_threshold })),

@@ -3,7 +3,7 @@
 import "../../../packages/engine/src/runtime/node-host.ts";
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
-import { idsOf, openCollection, settled, upsertRows } from "../../shared/quiver-database.ts";
+import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";
 import { b, type EngineKind, k1 } from "../engine.ts";
 
@@ -39,7 +39,7 @@ export const quiverDatabase: EngineKind = {
     await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
     return {
       add: (rows, first) => upsertRows(collection, rows, first, (text) => ({ text })),
-      finish: () => settled(collection),
+      ...finishOf(collection),
       search: async (query: string, top_k) => idsOf(await collection.searchText({ query, top_k })),
     };
   },
