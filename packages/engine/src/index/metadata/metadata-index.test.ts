@@ -292,7 +292,7 @@ test.each([
     }
   };
   const counted = (
-    entries: Iterable<[unknown, number]>,
+    entries: Iterable<readonly [unknown, number]>,
     among: ReadonlySet<number>,
     meanwhile = () => {},
   ) => {

@@ -22,6 +22,7 @@ import { sharedArray } from "../../base/shared-array.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../bitmap-builder.ts";
 import { GrowingBitmap } from "./growing-bitmap.ts";
+import type { ValuePart } from "./value-part.ts";
 
 const bucketsMax = 64;
 /** Smaller buckets are not halved. */
@@ -30,6 +31,31 @@ const pairsMin = 512;
 /** Pairs that are copied, and that are compared, at a step. */
 const pairsPerStep = 1_024;
 const pairsReadPerStep = 65_536;
+
+/** Pairs that do not change, with the least and the greatest of their values. */
+class Pairs implements ValuePart<number> {
+  readonly values: Float64Array;
+  readonly ordinals: Uint32Array;
+  readonly length: number;
+  readonly least: number;
+  readonly greatest: number;
+
+  constructor(
+    values: Float64Array,
+    ordinals: Uint32Array,
+    { length, least, greatest }: { length: number; least: number; greatest: number },
+  ) {
+    this.values = values;
+    this.ordinals = ordinals;
+    this.length = length;
+    this.least = least;
+    this.greatest = greatest;
+  }
+
+  *[Symbol.iterator](): Generator<readonly [value: number, ordinal: number]> {
+    for (let i = 0; i < this.length; i++) yield [this.values[i], this.ordinals[i]];
+  }
+}
 
 class Bucket {
   /** The least value that belongs into it. */
@@ -48,8 +74,9 @@ class Bucket {
   }
 
   /** The pairs as they are now: those that are added later are behind them. */
-  get pairs(): { values: Float64Array; ordinals: Uint32Array; length: number } {
-    return { values: this.values.values, ordinals: this.ordinals.values, length: this.length };
+  get pairs(): Pairs {
+    const { values, ordinals, length, least, greatest } = this;
+    return new Pairs(values.values, ordinals.values, { length, least, greatest });
   }
 
   /** Whether all pairs have the same value. There can be any number of such pairs, because they are never parted. */
@@ -232,11 +259,15 @@ export class NumberValues {
     return at + 1 < this.#below.length ? this.#below[at + 1] : this.#all;
   }
 
-  /** All pairs that there are when it begins, in the order of the buckets, whatever is added meanwhile. */
-  *entries(): Generator<[value: number, ordinal: number]> {
+  /** All pairs that there are now, in parts with ascending values, whatever is added meanwhile. */
+  parts(): ValuePart<number>[] {
     // A bucket that is halved or joined to another one keeps its first pairs.
-    for (const { values, ordinals, length } of this.#buckets.map(({ pairs }) => pairs))
-      for (let i = 0; i < length; i++) yield [values[i], ordinals[i]];
+    return this.#buckets.map(({ pairs }) => pairs);
+  }
+
+  /** The same, one by one. */
+  *entries(): Generator<readonly [value: number, ordinal: number]> {
+    for (const part of this.parts()) yield* part;
   }
 
   /** The same values of the records that are kept, in steps. */
