@@ -102,12 +102,12 @@ export class GraphSet {
    * Makes a copy whose nodes lie in a better order (node-order.ts) as soon as no builder is at work. A builder copies, and the owner
    * completes the copy in steps. These graphs do not change from then on, until `release`; names that are removed meanwhile are in the copy.
    * @param then called once: with the steps, with the reason why there is no copy, or with null if a sweep is running, after which the
-   * graphs can be copied
+   * graphs can be copied, or nothing is left to copy
    */
   copyInOrder(options: GraphSetOptions, host: GraphHost, then: (made: GraphCopy | null) => void): void {
     this.hold(() => {
       const partitions = this.#nodes.living();
-      if (partitions.some(({ isSweeping }) => isSweeping)) {
+      if (partitions.length === 0 || partitions.some(({ isSweeping }) => isSweeping)) {
         then(null);
         return;
       }

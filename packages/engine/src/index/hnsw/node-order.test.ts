@@ -126,11 +126,14 @@ class WaitingBuilders implements GraphBuilders {
   readonly #builders = new InPlaceBuilders();
   readonly #jobs: (() => void)[] = [];
   copies = 0;
+  /** The kind of the newest job. */
+  newest = "";
   /** Called in place of a job that copies a graph. */
   copy = (...call: Parameters<GraphBuilders["run"]>): void => this.#builders.run(...call);
 
   run(...[target, job, done]: Parameters<GraphBuilders["run"]>): void {
     if (job.kind === "copy") this.copies++;
+    this.newest = job.kind;
     this.#jobs.push(() => {
       if (job.kind === "copy") this.copy(target, job, done);
       else this.#builders.run(target, job, done);
@@ -239,6 +242,28 @@ test("[R13] a copy is completed in steps, and has what is added and not what is 
   expect(index.count).toBe(held.size);
   for (const ordinal of [7, 100, 120, 121, 122, 123, 2_001, next - 1])
     expect(found(index, rows[ordinal])[0][0] === ordinal, `${ordinal}`).toBe(held.has(ordinal));
+});
+
+test("[N4] building goes on when all vectors are removed while a copy waits for a sweep", () => {
+  const rows = vectorsOf(4_000, 6);
+  const builders = new WaitingBuilders();
+  const index = open(0, { builders });
+  addRows(index, rows, 0, 2_000);
+  settle(index, builders);
+  const { copies } = builders;
+  addRows(index, rows, 2_000, 2_600);
+  for (let ordinal = 0; ordinal < 150; ordinal++) index.remove(ordinal);
+  while (builders.newest !== "redraw" && (builders.next() || index.tidy()));
+  expect(builders.newest).toBe("redraw");
+  expect(builders.copies).toBe(copies);
+  for (let ordinal = 150; ordinal < 2_600; ordinal++) index.remove(ordinal);
+  settle(index, builders);
+  expect(index.isIdle).toBe(true);
+  addRows(index, rows, 2_600, 4_000);
+  settle(index, builders);
+  expect(index.tailCount).toBe(0);
+  expect(index.failure).toBeUndefined();
+  index.check();
 });
 
 test("[R13] a copy has no free slots, and whatever goes on later is right", () => {
