@@ -37,6 +37,7 @@ export type KillCounts = {
   inDoubt: number;
   recordsCompared: number;
   searchesCompared: number;
+  filtersCompared: number;
   checks: number;
   acknowledged: Record<string, number>;
 };
@@ -48,6 +49,7 @@ const nothing = (): KillCounts => ({
   inDoubt: 0,
   recordsCompared: 0,
   searchesCompared: 0,
+  filtersCompared: 0,
   checks: 0,
   acknowledged: {},
 });
@@ -80,6 +82,7 @@ function figuresOf(counts: KillCounts): Figures {
     "operations in flight when the kill came": counts.inDoubt,
     "records compared after restarts": counts.recordsCompared,
     "searches compared with full scans": counts.searchesCompared,
+    "counts, lists, facets and searches with a filter, compared after restarts": counts.filtersCompared,
     "times that `quiver check` read everything and found nothing": counts.checks,
     "acknowledged operations lost": 0,
     "operations half applied, or back after they were lost": 0,
@@ -139,9 +142,10 @@ class Lane {
   }
 
   async #verify(client: QuiverClient): Promise<void> {
-    const { records: compared, searches } = await verify(this.#load.ledger, client, this.#random);
+    const { records: compared, searches, filters } = await verify(this.#load.ledger, client, this.#random);
     this.#counts.recordsCompared += compared;
     this.#counts.searchesCompared += searches;
+    this.#counts.filtersCompared += filters;
   }
 
   /** `quiver check DIR`, with no server on it. */

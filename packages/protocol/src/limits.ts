@@ -54,6 +54,8 @@ export const limits = {
   filterFieldLengthMax: 65_536,
   /** Bytes of the ids that a delete by filter deletes, and of the records, with their vectors, that an update by filter writes. */
   changeBytesMax: 256 * 1024 * 1024,
+  /** Records that a delete or an update by filter changes: the writer applies them as one version, some ten seconds in which it writes nothing else. */
+  changeRecordsMax: 2_000_000,
   /** Records in one fetch, and in one page of a scroll. */
   fetchedMax: 10_000,
   scrollDefault: 100,

@@ -7,6 +7,7 @@
 //
 // Moments are increasing numbers: the kill campaigns count, the power loss campaign uses positions in the log of writes.
 
+import type { MetadataIndex } from "@quiver/protocol/shapes/index-definition";
 import type { ModelRecord } from "../../model.ts";
 
 export type Metric = "cosine" | "euclidean" | "dot_product";
@@ -14,7 +15,13 @@ export type Metric = "cosine" | "euclidean" | "dot_product";
 /** A record as it was sent, and the text that is expected when it is read. */
 export type Written = { readonly record: ModelRecord; readonly canonical: string };
 
-export type IndexState = { dense?: Metric; sparse?: true; text?: { k1: number; b: number } };
+export type IndexState = {
+  dense?: Metric;
+  sparse?: true;
+  text?: { k1: number; b: number };
+  /** Types of declared fields of the metadata. */
+  fields?: Readonly<Record<string, MetadataIndex["type"]>>;
+};
 
 export type OpenTransaction = {
   /** Null if the response was lost. */

@@ -1,13 +1,23 @@
 // What do the clients of a crash campaign do?
 //
-// Everything that changes a collection: streaming upserts and deletes, transactions, indexes of all kinds, loads and unloads, creations and
-// deletions of collections; and reads and searches between. Each client works on its own ids in the shared collections and on its own
+// Everything that changes a collection: streaming upserts and deletes, deletes and updates by filter, patches, transactions, indexes of all
+// kinds, loads and unloads, creations and deletions of collections; and reads and searches between, whose filters find what the ledger says. Each client works on its own ids in the shared collections and on its own
 // collection, has one request at a time, and records it in the ledger before sending it.
 
 import { createHash } from "node:crypto";
 import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { ModelRecord } from "../../model.ts";
+import { patched } from "../model/matching.ts";
+import {
+  compareMatches,
+  declarable,
+  matching,
+  ownFilter,
+  randomFilter,
+  randomMetadata,
+  randomPatch,
+} from "./filters.ts";
 import {
   canonical,
   type Ledger,
@@ -48,7 +58,7 @@ export function randomRecord(random: Random, id: string, stamp: number): Written
     sparse_indices: has.sparse ? indices : null,
     sparse_values: has.sparse ? indices.map(small) : null,
     text: Array.from({ length: 1 + upTo(random, 5) }, () => pick(random, words)).join(" "),
-    metadata: { stamp },
+    metadata: randomMetadata(random, stamp),
   };
   return { record, canonical: canonical(record) };
 }
@@ -155,12 +165,14 @@ async function operate(load: Load, client: QuiverClient, piece: Piece): Promise<
   if (state === null) return create(load, client, piece);
   const collection = client.collection(piece.collection);
   const dice = random();
-  if (dice < 0.35) return upsert(load, collection, piece, state);
-  if (dice < 0.45) return remove(load, collection, piece, state);
-  if (dice < 0.55) return read(load, collection, piece, state);
+  if (dice < 0.3) return upsert(load, collection, piece, state);
+  if (dice < 0.37) return remove(load, collection, piece, state);
+  if (dice < 0.47) return changeMatching(load, collection, piece, state);
+  if (dice < 0.57) return read(load, collection, piece, state);
   if (!piece.isOwner) return upsert(load, collection, piece, state);
-  if (dice < 0.82) return transact(load, collection, piece, state);
-  if (dice < 0.92) return index(load, collection, piece, state);
+  if (dice < 0.79) return transact(load, collection, piece, state);
+  if (dice < 0.86) return index(load, collection, piece, state);
+  if (dice < 0.92) return declare(load, collection, piece, state);
   if (dice < 0.97 || !isOwn) return reside(load, collection);
   return drop(load, client, piece);
 }
@@ -225,6 +237,61 @@ export async function remove(
   records.delete(id);
   await piece.attempt(load.ledger.clock, { ...state, records }, true, () => collection.delete(id, noRetries));
   done(load, "deletes");
+}
+
+/** Deletes or updates the client's records that match a filter, or patches one. */
+export async function changeMatching(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+): Promise<void> {
+  const { random } = load;
+  const dice = random();
+  const metadata = randomPatch(random);
+  const isPatch = dice < 0.4 && state.records.size > 0;
+  const filter = ownFilter(piece.client, randomFilter(random));
+  const all = [...state.records.values()].map(({ record }) => record);
+  const wanted = isPatch ? [pick(random, all)] : matching(all, filter);
+  // A delete of all that there is would leave little to the others.
+  const isDelete = !isPatch && dice < 0.7 && wanted.length <= idsPerClient / 2;
+  const records = new Map(state.records);
+  for (const record of wanted)
+    if (isDelete) records.delete(record.id);
+    else {
+      const made = patched(record, metadata);
+      records.set(record.id, { record: made, canonical: canonical(made) });
+    }
+  await piece.attempt(load.ledger.clock, { ...state, records }, wanted.length > 0, async () => {
+    if (isPatch) return collection.patch(wanted[0].id, metadata, noRetries);
+    const changed = isDelete
+      ? await collection.deleteMatching(filter, noRetries)
+      : await collection.updateMatching(filter, metadata, noRetries);
+    if (changed !== wanted.length)
+      throw new Error(
+        `${isDelete ? "a delete" : "an update"} by ${JSON.stringify(filter)} changed ${changed} records, not ${wanted.length}`,
+      );
+  });
+  done(load, isPatch ? "patches" : isDelete ? "deletes by filter" : "updates by filter");
+}
+
+/** Declares a field of the metadata, or deletes its declaration. */
+export async function declare(
+  load: Load,
+  collection: Collection,
+  piece: Piece,
+  state: PieceState,
+  field = pick(load.random, Object.keys(declarable)),
+): Promise<void> {
+  const { [field]: there, ...others } = state.indexes.fields ?? {};
+  const type = declarable[field];
+  const fields = there === undefined ? { ...others, [field]: type } : others;
+  await piece.attempt(load.ledger.clock, { ...state, indexes: { ...state.indexes, fields } }, false, () =>
+    there === undefined
+      ? collection.createMetadataIndex(field, type, noRetries)
+      : collection.deleteMetadataIndex(field, noRetries),
+  );
+  done(load, there === undefined ? "fields declared" : "declarations deleted");
 }
 
 function transact(load: Load, collection: Collection, piece: Piece, state: PieceState): Promise<void> {
@@ -411,5 +478,10 @@ async function read(load: Load, collection: Collection, piece: Piece, state: Pie
     );
   if (piece.isOwner && state.indexes.text)
     await collection.search.text({ query: pick(load.random, words), top_k: 5 }, noRetries);
+  // Nobody else changes the client's records.
+  const filter = ownFilter(piece.client, randomFilter(load.random));
+  const records = [...state.records.values()].map(({ record }) => record);
+  const fields = piece.isOwner ? state.indexes.fields : {};
+  await compareMatches(collection, filter, records, fields, load.random, noRetries);
   done(load, "reads and searches");
 }

@@ -1,10 +1,12 @@
 // Does the ledger allow the state of a server after a crash?
 //
 // Every client's part is, as a whole, in one of its possible states; no record exists that was never written; versions continue from the
-// observed ones by the number of changes; and every index returns the results of full scans over the records.
+// observed ones by the number of changes; and every index returns the results of full scans over the records, with filters and without.
 
 import type { Collection, QuiverClient } from "@quiver/client";
+import type { Filter } from "@quiver/protocol/shapes/filter";
 import { ModelCollection, type ModelRecord, type Ranked, tolerance } from "../../model.ts";
+import { compareMatches, matching, randomFilter } from "./filters.ts";
 import {
   canonical,
   end,
@@ -22,7 +24,8 @@ type Found = {
   readonly indexes: IndexState;
 };
 
-export type Verified = { records: number; searches: number };
+/** What was compared. `filters`: counts, lists, facets and searches with a filter. */
+export type Verified = { records: number; searches: number; filters: number };
 
 /**
  * Compares, and settles the ledger on the state that was found.
@@ -36,7 +39,7 @@ export async function verify(
   moment = end,
 ): Promise<Verified> {
   const names = new Set((await client.listCollections()).map(({ name }) => name));
-  const total = { records: 0, searches: 0 };
+  const total: Verified = { records: 0, searches: 0, filters: 0 };
   for (const name of ledger.collections) {
     const pieces = ledger.of(name);
     const isThere = names.delete(name);
@@ -46,6 +49,7 @@ export async function verify(
         const one = await verifyCollection(ledger, client.collection(name), pieces, random, moment);
         total.records += one.records;
         total.searches += one.searches;
+        total.filters += one.filters;
       }
     } catch (error) {
       throw new Error(`collection '${name}': ${(error as Error).message}`, { cause: error });
@@ -98,7 +102,7 @@ async function verifyCollection(
   );
   await verifyEnded(ledger, collection, incarnation, moment);
   const records = settled.flatMap(({ state }) => [...state.records.values()].map(({ record }) => record));
-  return { records: known.size, searches: await verifyIndexes(collection, records, indexes, random) };
+  return { records: known.size, ...(await verifyIndexes(collection, records, indexes, random)) };
 }
 
 async function look(collection: Collection): Promise<Found> {
@@ -115,6 +119,7 @@ async function look(collection: Collection): Promise<Found> {
     return { id: transaction_id, upserts: records_upserted, deletes: records_deleted };
   })[0];
   const { dense, sparse, "tf-idf": text } = await collection.indexes();
+  const declared = await collection.metadataIndexes();
   return {
     records,
     transaction: transaction ?? null,
@@ -122,6 +127,7 @@ async function look(collection: Collection): Promise<Found> {
       ...(dense && { dense: dense.distance_metric_type }),
       ...(sparse && { sparse: true }),
       ...(text && { text: { k1: text.k1, b: text.b } }),
+      fields: Object.fromEntries(declared.map(({ field, type }) => [field, type])),
     },
   };
 }
@@ -169,7 +175,12 @@ function differs(piece: Piece, state: State, found: Found): string | null {
   return transactionDiffers(state, found);
 }
 
-const sorted = ({ dense, sparse, text }: IndexState) => [dense, sparse, text && [text.k1, text.b]];
+const sorted = ({ dense, sparse, text, fields = {} }: IndexState) => [
+  dense,
+  sparse,
+  text && [text.k1, text.b],
+  Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)),
+];
 
 function transactionDiffers({ transaction }: PieceState, found: Found): string | null {
   const open = found.transaction;
@@ -245,34 +256,57 @@ async function verifyEnded(
   }
 }
 
-/** Searches of every index against full scans. @returns how many */
+/** Filters in each comparison of a collection. */
+const filtersPerCollection = 3;
+
+/** Searches of every index against full scans, and filters. @returns how many */
 async function verifyIndexes(
   collection: Collection,
   records: readonly ModelRecord[],
   indexes: IndexState,
   random: Random,
+): Promise<Omit<Verified, "records">> {
+  const searches = await verifySearches(collection, records, indexes, random, null);
+  let filters = 0;
+  for (let i = 0; i < filtersPerCollection; i++) {
+    const filter = randomFilter(random);
+    filters += await compareMatches(collection, filter, records, indexes.fields, random);
+    filters += await verifySearches(collection, records, indexes, random, filter);
+  }
+  return { searches, filters };
+}
+
+/** Searches of every index, with a filter or without, against full scans. @returns how many */
+async function verifySearches(
+  collection: Collection,
+  records: readonly ModelRecord[],
+  indexes: IndexState,
+  random: Random,
+  filter: Filter | null,
 ): Promise<number> {
   const model = new ModelCollection(null);
   for (const record of records) model.records.set(record.id, record);
   const top_k = 10_000;
   let searches = 0;
+  const ids = filter && new Set(matching(records, filter).map(({ id }) => id));
+  const among = (ranked: Ranked): Ranked => (ids === null ? ranked : ranked.filter(({ id }) => ids.has(id)));
   if (indexes.dense) {
     model.metric = indexes.dense;
     const query_vector = Array.from({ length: dimension }, () => Math.floor(random() * 7) - 3);
-    const expected = model.dense(query_vector);
-    const exact = await collection.search.dense({ query_vector, top_k, exact: true });
+    const expected = among(model.dense(query_vector));
+    const exact = await collection.search.dense({ query_vector, top_k, exact: true, filter });
     compareRanking("dense", exact.results, expected, expected.length);
-    const near = await collection.search.dense({ query_vector, top_k: 10 });
+    const near = await collection.search.dense({ query_vector, top_k: 10, filter });
     compareRanking("near dense", near.results, expected, Math.min(10, expected.length));
     searches += 2;
   }
   if (indexes.sparse) {
     const terms = [0, 1, 2, 3, 4, 5].map((index): [number, number] => [index, Math.floor(random() * 5) - 2]);
-    const expected = model.sparse(terms);
+    const expected = among(model.sparse(terms));
     const query_terms = terms.map(([index, value]) => ({ index, value }));
     compareRanking(
       "sparse",
-      (await collection.search.sparse({ query_terms, top_k })).results,
+      (await collection.search.sparse({ query_terms, top_k, filter })).results,
       expected,
       expected.length,
     );
@@ -281,8 +315,8 @@ async function verifyIndexes(
   if (indexes.text) {
     model.text = indexes.text;
     const query = [pick(random, words), pick(random, words)];
-    const expected = model.bm25([...new Set(query)]);
-    const { results } = await collection.search.text({ query: [...new Set(query)].join(" "), top_k });
+    const expected = among(model.bm25([...new Set(query)]));
+    const { results } = await collection.search.text({ query: [...new Set(query)].join(" "), top_k, filter });
     compareRanking("text", results, expected, expected.length);
     searches++;
   }

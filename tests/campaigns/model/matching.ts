@@ -180,7 +180,8 @@ function merged(target: unknown, patch: unknown): unknown {
   return Object.fromEntries(members);
 }
 
-const patched = (record: ModelRecord, patch: Record<string, unknown>): ModelRecord => ({
+/** The record with a patch merged into its metadata. */
+export const patched = (record: ModelRecord, patch: Record<string, unknown>): ModelRecord => ({
   ...record,
   metadata: merged(record.metadata ?? {}, patch) as Record<string, unknown>,
 });

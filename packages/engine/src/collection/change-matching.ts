@@ -1,26 +1,28 @@
 // Which records does a filter change, and how?
 //
 // A request that changes the records matching a filter must change exactly those of one version, whatever is written meanwhile. Finding them
-// can take long, so it is done before, on an older version, by another thread, with its indexes. The writer then
+// and encoding what becomes of them (matching-batch.ts) can take long, so it is done before, in steps, on an older version, by another
+// thread, with its indexes. The writer then
 //
-//   - leaves out the found records that are gone: a replaced record has another ordinal, and is a new record;
-//   - tests the records that are new since, which are few.
+//   - leaves out the operations of records that are gone: a replaced record has another ordinal, and is a new record;
+//   - tests the records that are new since, which are few, and adds their operations.
 //
-// What results is an operation on ids, like any other: the log has no filters, and applying it needs none.
+// Nothing is left to do if the version is still the same. What results is an operation on ids, like any other: the log has no filters, and
+// applying it needs none.
 
 import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
 import { ByteWriter } from "../base/byte-writer.ts";
-import { bytesBeyond, text, utf8 } from "../base/bytes.ts";
+import { concatenated, readU32Key, text } from "../base/bytes.ts";
+import { invariant } from "../base/invariant.ts";
 import { finishAtOnce } from "../base/steps.ts";
 import { withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
 import { readFilter } from "../filter/read-filter.ts";
-import { depthOf } from "../metadata/depth.ts";
-import { mergedMetadata } from "../metadata/merge.ts";
 import type { Reader } from "../storage/store.ts";
 import type { LogOperation } from "./apply.ts";
 import type { Head } from "./head.ts";
+import { MatchingBatch, type RecordChange, requireChangeable, requireSize } from "./matching-batch.ts";
+import { readOperations } from "./record.ts";
 import { RecordReader } from "./record-reader.ts";
 import { filterOfRows, type RowFilter, RowRules } from "./rows.ts";
 import { ordinalKey } from "./tables.ts";
@@ -31,42 +33,40 @@ export type Matching = {
   readonly filter: unknown;
   /** Fields that are compared by time. */
   readonly times: readonly string[];
-  /** The records that matched at a version, ascending. */
-  readonly found: Uint32Array;
-  /** The next unused ordinal at that version. */
+  /** The version at which the records of the batch matched, its live records, and the next unused ordinal. */
+  readonly version: number;
+  readonly live: number;
   readonly end: number;
 };
 
 /** The caller sees only these records; absent: all. */
 type OfRows = { readonly rows?: RowFilter | undefined };
 
-/** Deletes the matching records, or merges a patch (JSON text, RFC 7396) into the metadata of one or of all of them. */
+/**
+ * Deletes the matching records, or merges a patch (JSON text, RFC 7396) into the metadata of one or of all of them. The batch has the
+ * operations of those that matched.
+ */
 export type ChangeMatching = OfRows &
   (
-    | { kind: "deleteMatching"; matching: Matching }
-    | { kind: "updateMatching"; matching: Matching; patch: string }
+    | { kind: "deleteMatching"; matching: Matching; batch: Uint8Array }
+    | { kind: "updateMatching"; matching: Matching; batch: Uint8Array; patch: string }
     | { kind: "patch"; id: Uint8Array; patch: string }
   );
 
 /** The operation that the request becomes in this state; null if no record matches. @throws invalid_request if it is too large */
 export function changeOf(reader: Reader, head: Head, request: ChangeMatching): LogOperation | null {
-  const { rows } = request;
-  const rules = rows ? new RowRules(reader, rows) : null;
-  const patched = (keys: readonly Uint8Array[], patch: string): LogOperation => {
-    const batch = patchedBatch(reader, keys, patch);
-    rules?.requireStillVisible(batch);
-    return { kind: "upsert", batch };
-  };
+  const rules = request.rows ? new RowRules(reader, request.rows) : null;
   if (request.kind === "patch") {
     const ordinal = reader.get("ids", request.id)?.slice();
     if (ordinal === undefined || rules?.seesAt(ordinal) === false) throw vectorNotFound(text(request.id));
-    return patched([ordinal], request.patch);
+    const patched = new MatchingBatch(reader, { kind: "patch", patch: request.patch }, rules);
+    patched.add(readU32Key(ordinal));
+    return { kind: "upsert", batch: finishAtOnce(patched.take()) };
   }
-  const keys = matchingKeys(reader, head, request.matching, rows);
-  if (keys.length === 0) return null;
-  return request.kind === "deleteMatching"
-    ? { kind: "delete", batch: deletingBatch(reader, keys) }
-    : patched(keys, request.patch);
+  const isDelete = request.kind === "deleteMatching";
+  const change: RecordChange = isDelete ? { kind: "delete" } : { kind: "patch", patch: request.patch };
+  const batch = currentBatch(reader, head, request, new MatchingBatch(reader, change, rules));
+  return batch.length === 0 ? null : { kind: isDelete ? "delete" : "upsert", batch };
 }
 
 function vectorNotFound(id: string): QuiverError {
@@ -77,86 +77,59 @@ function vectorNotFound(id: string): QuiverError {
   );
 }
 
-/** The keys of the matching records. */
-function matchingKeys(
+/** The operations of the records that match now. The batch of the request stays as it is, because a request can be tried again. */
+function currentBatch(
   reader: Reader,
   head: Head,
-  { filter, times, found, end }: Matching,
-  rows: RowFilter | undefined,
-): Uint8Array[] {
+  { matching, rows, batch }: Exclude<ChangeMatching, { kind: "patch" }>,
+  fresh: MatchingBatch,
+): Uint8Array {
+  if (isUnchanged(head, matching)) return batch;
+  const kept = keptOperations(reader, batch, matching.end);
+  const predicate = predicateOf(matching, rows);
+  let { records } = kept;
+  for (let ordinal = matching.end; ordinal < head.nextOrdinal; ordinal++) {
+    const stored = reader.get("records", ordinalKey(ordinal));
+    if (stored === undefined || !predicate.matches(new RecordReader(stored))) continue;
+    requireChangeable(++records);
+    fresh.add(ordinal);
+    requireSize(kept.operations.length + fresh.bytes, records);
+  }
+  if (fresh.bytes === 0) return kept.operations;
+  return concatenated([kept.operations, finishAtOnce(fresh.take())]);
+}
+
+/** Whether nothing was written since. Requests of the same log entry have the same version, but open or close records. */
+function isUnchanged(head: Head, { version, live, end }: Matching): boolean {
+  return head.version === version && head.nextOrdinal === end && head.live === live;
+}
+
+function predicateOf({ filter, times }: Matching, rows: RowFilter | undefined): Predicate {
   const read = finishAtOnce(readFilter(filter));
-  if (read === null) return [];
+  invariant(read !== null, "a change by filter has no filter");
   const wanted = withTimes(read, (field) => times.includes(field));
-  const predicate = new Predicate(rows ? { kind: "and", parts: [filterOfRows(rows), wanted] } : wanted);
-  const keys: Uint8Array[] = [];
-  for (const ordinal of found) {
-    const key = ordinalKey(ordinal);
-    if (reader.get("records", key) !== undefined) keys.push(key);
-  }
-  for (let ordinal = end; ordinal < head.nextOrdinal; ordinal++) {
-    const key = ordinalKey(ordinal);
-    const stored = reader.get("records", key);
-    if (stored !== undefined && predicate.matches(new RecordReader(stored))) keys.push(key);
-  }
-  return keys;
+  return new Predicate(rows ? { kind: "and", parts: [filterOfRows(rows), wanted] } : wanted);
 }
 
-const storedRecord = (reader: Reader, key: Uint8Array): RecordReader =>
-  new RecordReader((reader.get("records", key) as Uint8Array).slice());
-
-function deletingBatch(reader: Reader, keys: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const out = new ByteWriter(32 * keys.length);
-  for (const key of keys) {
-    const { idBytes } = storedRecord(reader, key);
-    out.u8(0);
-    out.u16(idBytes.length);
-    out.bytes(idBytes);
-    checkSize(out.length);
+/** The operations on records that are still there: their ids have ordinals below the end. */
+function keptOperations(
+  reader: Reader,
+  batch: Uint8Array,
+  end: number,
+): { operations: Uint8Array; records: number } {
+  let kept: ByteWriter | null = null;
+  let records = 0;
+  let at = 0;
+  for (const { id, bytes } of readOperations(batch)) {
+    const ordinal = reader.get("ids", id);
+    if (ordinal !== undefined && readU32Key(ordinal) < end) {
+      kept?.bytes(bytes);
+      records++;
+    } else if (kept === null) {
+      kept = new ByteWriter(batch.length);
+      kept.bytes(batch.subarray(0, at));
+    }
+    at += bytes.length;
   }
-  return out.take();
-}
-
-/** @throws invalid_request if so many bytes are too much for one version */
-function checkSize(bytes: number): void {
-  if (bytes <= limits.changeBytesMax) return;
-  throw new QuiverError(
-    "invalid_request",
-    `The records that match have more than ${limits.changeBytesMax} bytes, and are changed as one version. Narrow the filter, and send several requests.`,
-    { path: "filter", limit_bytes: limits.changeBytesMax },
-  );
-}
-
-function patchedBatch(reader: Reader, keys: readonly Uint8Array[], patch: string): Uint8Array<ArrayBuffer> {
-  const out = new ByteWriter(1_024);
-  for (const key of keys) {
-    const record = storedRecord(reader, key);
-    const content = record.contentWithMetadata(
-      utf8(checked(mergedMetadata(record.metadataJson, patch), record.id)),
-    );
-    const dense = record.contents.dense ? reader.get("dense", key) : undefined;
-    out.u8(1);
-    out.u16(record.idBytes.length);
-    out.bytes(record.idBytes);
-    out.u32(content.length);
-    out.bytes(content);
-    out.u32(dense?.length ?? 0);
-    if (dense !== undefined) out.bytes(dense);
-    checkSize(out.length);
-  }
-  return out.take();
-}
-
-/** @throws invalid_vector if the record may not have this metadata */
-function checked(metadata: string, id: string): string {
-  const refuse = (problem: string) =>
-    new QuiverError(
-      "invalid_vector",
-      `The merged metadata of the record '${id.slice(0, 80)}' ${problem}; nothing was changed.`,
-      { path: "metadata", vector_id: id },
-    );
-  const bytes = bytesBeyond(metadata, limits.metadataBytesMax);
-  if (bytes > 0) throw refuse(`has ${bytes} bytes as JSON, at most ${limits.metadataBytesMax} are allowed`);
-  if (depthOf(JSON.parse(metadata), limits.metadataDepthMax) > limits.metadataDepthMax)
-    throw refuse(`is nested more than ${limits.metadataDepthMax} levels deep`);
-  return metadata;
+  return { operations: kept?.take() ?? batch, records };
 }

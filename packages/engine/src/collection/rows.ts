@@ -112,16 +112,14 @@ export class RowRules {
   }
 
   /** @throws forbidden if a patch takes a record out of the caller's sight */
-  requireStillVisible(batch: Uint8Array): void {
-    for (const operation of readOperations(batch)) {
-      if (this.#matches(operation)) continue;
-      const id = text(operation.id);
-      throw new QuiverError(
-        "forbidden",
-        `The change would take the record '${id.slice(0, 80)}' out of the filter of the key; nothing was changed. Leave the fields that the filter asks for as they are.`,
-        { vector_id: id },
-      );
-    }
+  requireStillVisible(operation: Operation): void {
+    if (this.#matches(operation)) return;
+    const id = text(operation.id);
+    throw new QuiverError(
+      "forbidden",
+      `The change would take the record '${id.slice(0, 80)}' out of the filter of the key; nothing was changed. Leave the fields that the filter asks for as they are.`,
+      { vector_id: id },
+    );
   }
 
   /**

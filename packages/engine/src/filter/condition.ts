@@ -30,7 +30,7 @@ export interface FieldLookup {
   /** Records with a string that passes a test, which is asked about every string; of a `keyword` index. */
   textsThat(passes: (text: string) => boolean): Steps<void>;
   /** Records with one of these numbers, or moments. */
-  equalNumbers(numbers: ReadonlySet<number>): void;
+  equalNumbers(numbers: ReadonlySet<number>): Steps<void>;
   /** Records with a number, or a moment, beyond a bound. */
   beyond(side: Side, bound: number): void;
   equalBoolean(value: boolean): void;

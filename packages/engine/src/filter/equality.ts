@@ -61,7 +61,7 @@ export class OneOf implements Condition {
   *lookUp(index: FieldLookup): Steps<Coverage> {
     if (index.type === "datetime") return "none";
     if (index.type === "keyword") yield* index.equalTexts(this.#valuesOf("string"));
-    else if (index.type === "number") index.equalNumbers(new Set(this.#valuesOf("number")));
+    else if (index.type === "number") yield* index.equalNumbers(new Set(this.#valuesOf("number")));
     else for (const value of this.#valuesOf("boolean")) index.equalBoolean(value);
     const ofType = index.type === "keyword" ? "string" : index.type;
     const isCovered = (value: Scalar) =>
@@ -104,9 +104,9 @@ export class OneOfTimes implements Condition {
     return value.type === "string" ? this.moments.has(timeOf(value.text)) : this.others.holds(value);
   }
 
-  lookUp(index: FieldLookup): Coverage {
+  *lookUp(index: FieldLookup): Steps<Coverage> {
     if (index.type !== "datetime") return "none";
-    index.equalNumbers(this.moments);
+    yield* index.equalNumbers(this.moments);
     return this.others.values.size === 0 ? "all" : "typed";
   }
 

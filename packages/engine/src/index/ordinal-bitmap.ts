@@ -79,6 +79,15 @@ export class OrdinalBitmap {
     return at >= 0 && at < this.words.length && ((this.words[at] >>> (ordinal & 31)) & 1) === 1;
   }
 
+  /** The ordinals, ascending, one by one: where there can be many, and the work on them is done in steps. */
+  *ordinals(): Generator<number> {
+    for (let at = 0; at < this.words.length; at++) {
+      const first = (this.firstWord + at) * 32;
+      for (let bits = this.words[at]; bits !== 0; bits &= bits - 1)
+        yield first + 31 - Math.clz32(bits & -bits);
+    }
+  }
+
   /** The ordinals, ascending: a new array. */
   toOrdinals(): OrdinalSet {
     const ordinals = new Uint32Array(this.count);

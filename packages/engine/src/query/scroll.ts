@@ -7,13 +7,16 @@
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";
 import { compareText, concatenated, readU32Key, text, utf8 } from "../base/bytes.ts";
-import { type Steps, sortInSteps } from "../base/steps.ts";
+import { Least } from "../base/least.ts";
+import type { Steps } from "../base/steps.ts";
 import { Greatest } from "../base/top-k.ts";
 import { RecordReader } from "../collection/record-reader.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { FieldType } from "../filter/condition.ts";
+import { BitmapBuilder } from "../index/bitmap-builder.ts";
 import { indexOfField } from "../index/metadata/kind.ts";
-import { ValueFinder } from "../index/metadata/metadata-index.ts";
+import { type TypedValues, ValueFinder } from "../index/metadata/metadata-index.ts";
+import type { ValuePart } from "../index/metadata/value-part.ts";
 import type { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { Field } from "../metadata/field.ts";
 import type { FilteredVersion } from "./filter/matching.ts";
@@ -21,18 +24,22 @@ import type { FilteredVersion } from "./filter/matching.ts";
 /** The order of a scroll. */
 export type Order = { readonly field: Field; readonly type: FieldType; readonly isDescending: boolean };
 
+/** A value by which records are ordered; false and true are 0 and 1. */
+type Value = number | string;
+
 /** Where the page before ended. */
-type Cursor = { readonly id: string; readonly value?: number | string };
+type Cursor = { readonly id: string; readonly value?: Value };
 
 export type Page = { readonly ordinals: readonly number[]; readonly nextCursor: string | null };
 
-type Place = { readonly ordinal: number; readonly id: string };
+type Place = Cursor & { readonly ordinal: number };
 
-/** Records that are read, and ids that are walked, at a step. */
+/** Records that are read, ids that are walked, and pairs of value and ordinal that are tested, at a step. */
 const recordsPerStep = 32;
 const idsPerStep = 256;
-/** If the set has no more records than this many pages, their ids are read and sorted; otherwise all ids are walked in order. */
-const sortedPages = 20;
+const pairsPerStep = 8_192;
+/** If the set has no more records than this many pages, all of them are read; otherwise the ids, or the index, are walked in order. */
+const readPages = 20;
 
 /** A page in the order of ids. @param among matching records of the version; null: all */
 export function* pageById(
@@ -41,34 +48,90 @@ export function* pageById(
   limit: number,
   given: string | null,
 ): Steps<Page> {
-  const after = given === null ? null : cursorOf(given, null).id;
-  const isFew = among !== null && among.count <= sortedPages * limit;
-  const places = yield* isFew
-    ? sortedIds(version, among.toOrdinals(), after)
-    : walkedIds(version, among, after, limit + 1);
-  return pageOf(places, limit, ({ id }) => ({ id }));
+  const after = given === null ? null : cursorOf(given, null);
+  const isFew = among !== null && among.count <= readPages * limit;
+  if (!isFew) return pageOf(yield* walkedIds(version, among, after?.id ?? null, limit + 1), limit);
+  const listing = new Listing(version, byId, after, limit);
+  yield* listing.read(among.ordinals());
+  return yield* listing.page();
 }
 
-function* sortedIds(
-  version: FilteredVersion,
-  ordinals: Iterable<number>,
-  after: string | null,
-): Steps<Place[]> {
-  const places = (yield* placesOf(version, ordinals)).filter(
-    ({ id }) => after === null || compareText(id, after) > 0,
-  );
-  return yield* sortInSteps(places, (a, b) => compareText(a.id, b.id));
+/** How records are ordered. */
+type Places = {
+  /** What of a record, beside its id, says where it comes; null: it is not listed. */
+  keyOf(record: RecordReader): Pick<Cursor, "value"> | null;
+  /** Negative: the first of two comes first. */
+  readonly compare: (a: Cursor, b: Cursor) => number;
+};
+
+const byId: Places = { keyOf: () => ({}), compare: (a, b) => compareText(a.id, b.id) };
+
+/** By the first of their values in an order, and by ids where those are equal. */
+function byValue({ field, type, isDescending }: Order): Places {
+  const finder = new ValueFinder(field, type);
+  const sign = isDescending ? -1 : 1;
+  return {
+    compare: (a, b) => sign * compareValues(a.value as Value, b.value as Value) || compareText(a.id, b.id),
+    keyOf(record) {
+      const [first, ...others] = finder.find(record.metadataBytes).values.map(plain);
+      if (first === undefined) return null;
+      const isBefore = (a: Value, b: Value) => sign * compareValues(a, b) < 0;
+      return { value: others.reduce((value, other) => (isBefore(other, value) ? other : value), first) };
+    },
+  };
 }
 
-function* placesOf({ readTxn }: FilteredVersion, ordinals: Iterable<number>): Steps<Place[]> {
-  const places: Place[] = [];
-  let read = 0;
-  for (const ordinal of ordinals) {
-    const stored = readTxn.get("records", ordinalKey(ordinal));
-    if (stored !== undefined) places.push({ ordinal, id: new RecordReader(stored).id });
-    if (++read % recordsPerStep === 0) yield;
+const plain = (value: Value | boolean): Value => (typeof value === "boolean" ? Number(value) : value);
+
+function compareValues(a: Value, b: Value): number {
+  if (typeof a === "string") return compareText(a, b as string);
+  return a < (b as number) ? -1 : a > (b as number) ? 1 : 0;
+}
+
+/** A page of records in some order, of which those are kept that come first behind the cursor. */
+class Listing {
+  readonly #version: FilteredVersion;
+  readonly #order: Places;
+  readonly #after: Cursor | null;
+  readonly #limit: number;
+  readonly #first: Least<Place>;
+  #read = 0;
+
+  constructor(version: FilteredVersion, order: Places, after: Cursor | null, limit: number) {
+    this.#version = version;
+    this.#order = order;
+    this.#after = after;
+    this.#limit = limit;
+    this.#first = new Least<Place>(limit + 1, order.compare);
   }
-  return places;
+
+  /** How many more records it takes to make the page, if those that were not read come behind those that were. */
+  get missing(): number {
+    return this.#first.missing;
+  }
+
+  /** Reads records. One that comes before the cursor was on a page before. */
+  *read(ordinals: Iterable<number>): Steps<void> {
+    for (const ordinal of ordinals) {
+      const place = this.#placeOf(ordinal);
+      const isBehind =
+        place !== null && (this.#after === null || this.#order.compare(place, this.#after) > 0);
+      if (isBehind && this.#first.offer(place)) yield* this.#first.cut();
+      if (++this.#read % recordsPerStep === 0) yield;
+    }
+  }
+
+  #placeOf(ordinal: number): Place | null {
+    const stored = this.#version.readTxn.get("records", ordinalKey(ordinal));
+    if (stored === undefined) return null;
+    const record = new RecordReader(stored);
+    const key = this.#order.keyOf(record);
+    return key && { ordinal, id: record.id, ...key };
+  }
+
+  *page(): Steps<Page> {
+    return pageOf(yield* this.#first.take(), this.#limit);
+  }
 }
 
 function* walkedIds(
@@ -104,136 +167,110 @@ export function* pageByValue(
   order: Order,
 ): Steps<Page> {
   const after = given === null ? null : cursorOf(given, order);
-  const keys = yield* new Keys(version, order).read(among);
-  const afterKey = after === null ? Number.NEGATIVE_INFINITY : keys.keyOf(after.value as number | string);
-  const floor = yield* greatestKey(keys, among, afterKey, after === null, limit + 1);
-  const near: number[] = [];
-  let tested = 0;
-  for (const ordinal of among.toOrdinals()) {
-    const key = keys.of(ordinal);
-    if (key <= floor && (after === null || key >= afterKey)) near.push(ordinal);
-    if (++tested % keysPerStep === 0) yield;
-  }
-  const places = (yield* placesOf(version, near)).filter(
-    ({ ordinal, id }) => after === null || keys.of(ordinal) > afterKey || compareText(id, after.id) > 0,
-  );
-  const sorted = yield* sortInSteps(
-    places,
-    (a, b) => compareKeys(keys.of(a.ordinal), keys.of(b.ordinal)) || compareText(a.id, b.id),
-  );
-  return pageOf(sorted, limit, ({ id, ordinal }) => ({ id, value: keys.valueOf(ordinal) }));
-}
-
-/** Keys that are tested at a step. */
-const keysPerStep = 8_192;
-
-const compareKeys = (a: number, b: number): number => (a < b ? -1 : a > b ? 1 : 0);
-
-/** The key that so many records behind a key are at, or before; those at the key itself come in addition. */
-function* greatestKey(
-  keys: Keys,
-  among: OrdinalBitmap,
-  after: number,
-  isFirst: boolean,
-  count: number,
-): Steps<number> {
-  const least = new Greatest(count);
-  let offered = 0;
-  for (const ordinal of among.toOrdinals()) {
-    const key = keys.of(ordinal);
-    if (key > after || (isFirst && key === after)) {
-      least.offer(-key);
-      offered++;
-    }
-    if (offered % keysPerStep === keysPerStep - 1) yield;
-  }
-  return offered < count ? Number.POSITIVE_INFINITY : -least.floor;
-}
-
-/** The keys by which records are ordered, ascending in either direction; NaN: none. */
-class Keys {
-  readonly #version: FilteredVersion;
-  readonly #order: Order;
-  readonly #keys: Float64Array;
-  /** Of a `keyword` field: all strings, ascending. A key is a place among them. */
-  #strings: string[] = [];
-
-  constructor(version: FilteredVersion, order: Order) {
-    this.#version = version;
-    this.#order = order;
-    this.#keys = new Float64Array(version.ordinalEnd).fill(Number.NaN);
-  }
-
-  of(ordinal: number): number {
-    return this.#keys[ordinal];
-  }
-
-  *read(among: OrdinalBitmap): Steps<this> {
-    const index = indexOfField(this.#version.indexes, this.#order.field);
-    if (index === undefined || index.type !== this.#order.type) yield* this.#readRecords(among);
-    else {
-      const { values } = index.typed;
-      if ("stringOf" in values)
-        yield* this.#rank(Array.from({ length: values.size }, (_, i) => values.stringOf(i)));
-      let pairs = 0;
-      for (const [value, ordinal] of values.entries()) {
-        if (among.has(ordinal)) this.#note(ordinal, value);
-        if (++pairs % keysPerStep === 0) yield;
+  const listing = new Listing(version, byValue(order), after, limit);
+  const index = indexOfField(version.indexes, order.field);
+  if (index === undefined || index.type !== order.type || among.count <= readPages * limit)
+    yield* listing.read(among.ordinals());
+  else {
+    const walk = new Walk(among, order, after?.value ?? null, version.ordinalEnd);
+    for (const part of yield* walk.parts(index.typed)) {
+      // A record that is met at one of its values may have been on a page before, at another one.
+      for (let isOver = false; !isOver && listing.missing > 0; ) {
+        const wanted = listing.missing;
+        const next = yield* walk.next(part, wanted);
+        isOver = next.length < wanted || part.least === part.greatest;
+        yield* listing.read(next);
       }
+      if (listing.missing === 0) break;
     }
-    return this;
+  }
+  return yield* listing.page();
+}
+
+/** Meets the records of an index in the order of their values, each once. */
+class Walk {
+  readonly #among: OrdinalBitmap;
+  readonly #isDescending: boolean;
+  readonly #after: Value | null;
+  readonly #met: BitmapBuilder;
+  #tested = 0;
+
+  /** @param after a value: those before it are left out. @param end all records of the set have smaller ordinals */
+  constructor(among: OrdinalBitmap, { isDescending }: Order, after: Value | null, end: number) {
+    this.#among = among;
+    this.#isDescending = isDescending;
+    this.#after = after;
+    this.#met = new BitmapBuilder(end);
   }
 
-  /** The index is not built yet. */
-  *#readRecords(among: OrdinalBitmap): Steps<void> {
-    const finder = new ValueFinder(this.#order.field, this.#order.type);
-    const found: [ordinal: number, values: readonly (string | number | boolean)[]][] = [];
-    let read = 0;
-    for (const ordinal of among.toOrdinals()) {
-      const stored = this.#version.readTxn.get("records", ordinalKey(ordinal));
-      if (stored !== undefined)
-        found.push([ordinal, finder.find(new RecordReader(stored).metadataBytes).values]);
-      if (++read % recordsPerStep === 0) yield;
+  /** The parts of the index that have the values from the cursor's on, in order. */
+  *parts({ type, values }: TypedValues): Steps<Iterable<ValuePart<Value | boolean>>> {
+    if (type === "keyword") {
+      const numbers = yield* values.sorted();
+      const [from, end] = this.#range(numbers.length, (text) => values.placeIn(numbers, text));
+      return inTurn(from, end, this.#isDescending, (at) => values.part(numbers[at]));
     }
-    if (this.#order.type === "keyword") yield* this.#rank(found.flatMap(([, values]) => values as string[]));
-    for (const [ordinal, values] of found) for (const value of values) this.#note(ordinal, value);
+    const all: readonly ValuePart<Value | boolean>[] = values.parts();
+    const parts = all.filter(({ least, greatest }) => {
+      const last = plain(this.#isDescending ? least : greatest);
+      return this.#after === null || !this.#isBefore(last, this.#after);
+    });
+    return inTurn(0, parts.length, this.#isDescending, (at) => parts[at]);
   }
 
-  *#rank(strings: string[]): Steps<void> {
-    this.#strings = yield* sortInSteps([...new Set(strings)], compareText);
+  /** Which of some sorted strings are not before the cursor's. */
+  #range(length: number, placeOf: (text: string) => number): [from: number, end: number] {
+    if (typeof this.#after !== "string") return [0, length];
+    const at = placeOf(this.#after);
+    return this.#isDescending ? [0, Math.min(length, at + 1)] : [at, length];
   }
 
-  #note(ordinal: number, value: string | number | boolean): void {
-    if (ordinal >= this.#keys.length) return;
-    const key = this.keyOf(value);
-    if (!(this.#keys[ordinal] <= key)) this.#keys[ordinal] = key;
-  }
-
-  /** The key of a value; of a string that no record has any more, a key between those of its neighbours. */
-  keyOf(value: string | number | boolean): number {
-    const sign = this.#order.isDescending ? -1 : 1;
-    if (typeof value !== "string") return sign * Number(value);
-    let from = 0;
-    let to = this.#strings.length;
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if (compareText(this.#strings[middle], value) < 0) from = middle + 1;
-      else to = middle;
+  /** The next records of a part, in no order: at least as many as wanted, if there are, and with them all that have the same values. */
+  *next(part: ValuePart<Value | boolean>, wanted: number): Steps<number[]> {
+    const last = yield* this.#lastOf(part, wanted);
+    const next: number[] = [];
+    for (const [value, ordinal] of part) {
+      if (this.#isNext(value, ordinal) && !this.#isBefore(last, plain(value))) {
+        this.#met.add(ordinal);
+        next.push(ordinal);
+      }
+      if (++this.#tested % pairsPerStep === 0) yield;
     }
-    return sign * (this.#strings[from] === value ? from : from - 0.5);
+    return next;
   }
 
-  /** What a cursor says of a record's key. */
-  valueOf(ordinal: number): string | number {
-    const key = this.#order.isDescending ? -this.#keys[ordinal] : this.#keys[ordinal];
-    return this.#order.type === "keyword" ? this.#strings[key] : key;
+  /** The value of the last record that is wanted. */
+  *#lastOf(part: ValuePart<Value | boolean>, wanted: number): Steps<Value> {
+    const last = plain(this.#isDescending ? part.least : part.greatest);
+    if (part.least === part.greatest) return last;
+    const sign = this.#isDescending ? 1 : -1;
+    const first = new Greatest(wanted);
+    for (const [value, ordinal] of part) {
+      if (this.#isNext(value, ordinal)) first.offer(sign * Number(value));
+      if (++this.#tested % pairsPerStep === 0) yield;
+    }
+    return first.floor === Number.NEGATIVE_INFINITY ? last : sign * first.floor;
+  }
+
+  #isNext(value: Value | boolean, ordinal: number): boolean {
+    if (!this.#among.has(ordinal) || this.#met.has(ordinal)) return false;
+    return this.#after === null || !this.#isBefore(plain(value), this.#after);
+  }
+
+  #isBefore(a: Value, b: Value): boolean {
+    const order = compareValues(a, b);
+    return this.#isDescending ? order > 0 : order < 0;
   }
 }
 
-function pageOf(places: readonly Place[], limit: number, cursor: (place: Place) => Cursor): Page {
+function* inTurn<T>(from: number, end: number, isDescending: boolean, at: (i: number) => T): Generator<T> {
+  for (let i = from; i < end; i++) yield at(isDescending ? from + end - 1 - i : i);
+}
+
+function pageOf(places: readonly Place[], limit: number): Page {
   const ordinals = places.slice(0, limit).map(({ ordinal }) => ordinal);
   if (places.length <= limit) return { ordinals, nextCursor: null };
-  return { ordinals, nextCursor: textOf(cursor(places[limit - 1])) };
+  return { ordinals, nextCursor: textOf(places[limit - 1]) };
 }
 
 /** JSON has no infinity. */

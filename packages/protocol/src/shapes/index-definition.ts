@@ -241,6 +241,12 @@ export const IndexStatus = Type.Object({
       description: "Dense: bytes of codes and links; the rest of memory_bytes is full-precision vectors.",
     }),
   ),
+  failed_graph_copies: Type.Optional(
+    Type.Integer({
+      description:
+        "Dense: how often the graphs could not be copied in a faster order since the index was loaded; the log has the reasons. Absent if never.",
+    }),
+  ),
   recall_table_records: Type.Optional(
     Type.Integer({
       description:

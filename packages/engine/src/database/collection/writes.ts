@@ -12,7 +12,9 @@ import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { WriteRequest } from "../../collection/accept.ts";
 import type { Matching } from "../../collection/change-matching.ts";
-import { type RowFilter, type Rows, within } from "../../collection/rows.ts";
+import { readHead } from "../../collection/head.ts";
+import { MatchingBatch, type RecordChange, requireChangeable } from "../../collection/matching-batch.ts";
+import { type RowFilter, RowRules, type Rows, within } from "../../collection/rows.ts";
 import { checkId, encodeDelete, encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { invalid } from "../../collection/vector-input.ts";
 import { invalidFilter } from "../../filter/condition.ts";
@@ -22,6 +24,16 @@ import { visibleMatches } from "../../query/filter/matching.ts";
 import { Unserved } from "../unserved.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
+
+/** What a write takes. `transientBytes`: beside its own bytes, until it is done. */
+type WriteSize = { readonly records: number; readonly bytes: number; readonly transientBytes?: number };
+
+/** Records of one version, which is kept until they are released. */
+type FoundRecords = {
+  readonly count: number;
+  encoded(change: RecordChange): Promise<{ matching: Matching; batch: Uint8Array }>;
+  release(): void;
+};
 
 export class Writes {
   readonly #state: CollectionState;
@@ -73,15 +85,24 @@ export class Writes {
   }
 
   /** Reserves memory for a write that adds records, and passes it to the writer. The deadline counts until then. */
-  async writeRecords(
+  writeRecords(
     request: WriteRequest,
     what: string,
-    { records, bytes, transientBytes = 0 }: { records: number; bytes: number; transientBytes?: number },
+    size: WriteSize,
     deadline: Deadline,
   ): Promise<{ version: number; value: unknown }> {
     const patience =
       request.kind === "commit" ? Deadline.of({ timeoutMs: limits.commitWaitMs }) : Deadline.none;
-    if (!this.#memory.isLimited) return this.#writeVersion(request, bytes, deadline, patience);
+    return this.#reserving(what, size, () => this.#writeVersion(request, size.bytes, deadline, patience));
+  }
+
+  /** Runs a write while the memory for it is reserved. */
+  async #reserving<T>(
+    what: string,
+    { records, bytes, transientBytes = 0 }: WriteSize,
+    write: () => Promise<T>,
+  ): Promise<T> {
+    if (!this.#memory.isLimited) return write();
     const growth = this.#memory.growthBy(records, bytes);
     if (!this.#state.isLoaded)
       this.#memory.refuseUnloadable(`${what} in the collection '${this.#state.name}'`, growth);
@@ -92,7 +113,7 @@ export class Writes {
       bytes + transientBytes,
     );
     try {
-      return await this.#writeVersion(request, bytes, deadline, patience);
+      return await write();
     } finally {
       done();
     }
@@ -160,13 +181,18 @@ export class Writes {
     return this.#state.gate.pass(async () => {
       checkFields(DeleteMatching, request);
       const deadline = Deadline.of(options);
-      const matching = await this.#find(request.filter, deadline, rows);
-      const { value } = await this.#writeVersion(
-        { kind: "deleteMatching", matching, ...this.ofRows(rows) },
-        64 * matching.found.length,
-        deadline,
-      );
-      return value as number;
+      const found = await this.#find(request.filter, deadline, rows);
+      try {
+        const change = await found.encoded({ kind: "delete" });
+        const { value } = await this.#writeVersion(
+          { kind: "deleteMatching", ...change, ...this.ofRows(rows) },
+          change.batch.length,
+          deadline,
+        );
+        return value as number;
+      } finally {
+        found.release();
+      }
     });
   }
 
@@ -180,19 +206,29 @@ export class Writes {
       checkFields(ExactUpdateMatching, request);
       const deadline = Deadline.of(options);
       const patch = patchOf(request);
-      const matching = await this.#find(request.filter, deadline, rows);
-      // The writer may find more.
-      const records = Math.max(1, matching.found.length);
-      const admitted = this.#indexesTakeMore(records, deadline);
-      if (admitted) await admitted;
-      const bytes = records * (patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256);
-      const written = await this.writeRecords(
-        { kind: "updateMatching", matching, patch, ...this.ofRows(rows) },
-        `Updating ${counted(records, "record")}`,
-        { records, bytes },
-        deadline,
-      );
-      return written.value as number;
+      const found = await this.#find(request.filter, deadline, rows);
+      try {
+        // The writer may find more.
+        const records = Math.max(1, found.count);
+        const admitted = this.#indexesTakeMore(records, deadline);
+        if (admitted) await admitted;
+        const bytes = records * (patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256);
+        const written = await this.#reserving(
+          `Updating ${counted(records, "record")}`,
+          { records, bytes },
+          async () => {
+            const change = await found.encoded({ kind: "patch", patch });
+            return this.#writeVersion(
+              { kind: "updateMatching", patch, ...change, ...this.ofRows(rows) },
+              change.batch.length,
+              deadline,
+            );
+          },
+        );
+        return written.value as number;
+      } finally {
+        found.release();
+      }
     });
   }
 
@@ -211,8 +247,8 @@ export class Writes {
     });
   }
 
-  /** Finds the records that match, for the writer, which makes it exact. */
-  async #find(filter: unknown, { task }: Deadline, rows: Rows | null): Promise<Matching> {
+  /** Finds the records that match, and encodes what becomes of them, for the writer, which makes it exact. */
+  async #find(filter: unknown, { task }: Deadline, rows: Rows | null): Promise<FoundRecords> {
     const read = await task.finish(readFilter(filter));
     if (read === null || leavesOf(read).length === 0)
       throw invalidFilter(
@@ -225,9 +261,19 @@ export class Writes {
       const times = leavesOf(read).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
       const wanted = within(rows, withTimes(read, isTime), isTime) as Filter;
       const found = await task.finish(visibleMatches(version, wanted));
-      return { filter, times, found: found.toOrdinals(), end: version.ordinalEnd };
-    } finally {
+      requireChangeable(found.count);
+      const { readTxn, ordinalEnd: end } = version;
+      const head = readHead(readTxn);
+      const matching = { filter, times, version: head.version, live: head.live, end };
+      const rules = rows && new RowRules(readTxn, rows.toWriter(isTime));
+      const encoded = async (change: RecordChange) => {
+        const encoding = new MatchingBatch(readTxn, change, rules).encode(found.ordinals(), found.count);
+        return { matching, batch: await task.finish(encoding) };
+      };
+      return { count: found.count, encoded, release };
+    } catch (error) {
       release();
+      throw error;
     }
   }
 

@@ -5,6 +5,7 @@
 // built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
 // them: so the jobs, and the counters by which everybody waits, are one class.
 
+import type { Steps } from "../../base/steps.ts";
 import type { BuildingOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
 import { Encoding } from "./encoding.ts";
@@ -32,6 +33,18 @@ type Save = {
   drop(): void;
 };
 
+/** A copy of the graphs that is being made. */
+type Copying = {
+  readonly current: GraphSet;
+  /** Vectors that had been linked or removed when it began. */
+  readonly work: number;
+  /** Names that have no record any more since then. */
+  readonly removed: number[];
+  /** What is left to do when builders have copied. */
+  steps: Steps<GraphSet> | undefined;
+  copy: GraphSet | undefined;
+};
+
 export class Building {
   readonly #options: BuildingOptions;
   readonly #vectors: Vectors;
@@ -45,7 +58,7 @@ export class Building {
   #isPumping = false;
   #isTidying = false;
   #isCalibrating = false;
-  #isCopying = false;
+  #copying: Copying | undefined;
   #failure: unknown;
   #isClosed = false;
   #work = 0;
@@ -74,7 +87,7 @@ export class Building {
         return self.#current;
       },
       get isBeingReplaced() {
-        return self.#isCalibrating || self.#isCopying || self.succession.successor !== undefined;
+        return self.#isCalibrating || self.#copying !== undefined || self.succession.successor !== undefined;
       },
       get isClosed() {
         return self.#isClosed;
@@ -159,6 +172,7 @@ export class Building {
   remove(name: number): void {
     if (this.#current?.has(name)) this.#work++;
     this.#current?.remove(name);
+    this.#copying?.removed.push(name);
     this.succession.remove(name);
   }
 
@@ -204,6 +218,7 @@ export class Building {
     this.#watch.close();
     this.#current?.close();
     this.#current = undefined;
+    this.#copying = undefined;
     this.succession.close();
     this.#drop();
   }
@@ -215,6 +230,7 @@ export class Building {
     if (this.#isPumping) return;
     this.#isPumping = true;
     try {
+      this.#completeCopy();
       // A successor in place starts what was requested of the old graphs.
       do {
         while (!this.#isClosed && this.#failure === undefined && this.#running < this.#options.builders.width)
@@ -250,7 +266,7 @@ export class Building {
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
     if (this.isIdle && this.succession.beginCopy(this.#work)) this.#copyInOrder();
     this.pump();
-    return this.#watch.hasSteps || (this.#isInPlace && hasBegun);
+    return this.#watch.hasSteps || this.#copying?.steps !== undefined || (this.#isInPlace && hasBegun);
   }
 
   get #isInPlace(): boolean {
@@ -272,7 +288,12 @@ export class Building {
   #host(isServing: () => boolean = () => true): GraphHost {
     const { builders } = this.#options;
     return {
-      run: (target, job, done) => this.#run(target, job, done),
+      run: (target, job, done) =>
+        this.#run(target, job, (error) => {
+          if (error !== null) throw error;
+          done();
+        }),
+      attempt: (target, job, done) => this.#run(target, job, done),
       forget: (id) => builders.forget(id),
       retire: this.#options.retire,
       vectorOf: (name) => this.#vectors.vectorOf(name),
@@ -285,15 +306,15 @@ export class Building {
     };
   }
 
-  #run(target: Target, job: GraphJob, done: () => void): void {
+  /** Runs a job. @param done its outcome; building fails with what it throws */
+  #run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
     this.#running++;
     this.#watch.onWork();
     this.#options.builders.run(target, job, (error) => {
       this.#running--;
       if (this.#isClosed) return;
       try {
-        if (error !== null) throw error;
-        done();
+        done(error);
       } catch (failure) {
         this.#fail(failure);
       }
@@ -382,21 +403,50 @@ export class Building {
     for (const save of this.#saves) this.#hold(set, save);
   }
 
-  /** Replaces the graphs by a copy in a better order, which finds the same. */
+  /** Begins to replace the graphs by a copy in a better order, which finds the same. Without it all goes on as it is. */
   #copyInOrder(): void {
     const current = this.#current as GraphSet;
-    let copy: GraphSet | undefined;
-    const host = this.#host(() => this.#current === copy);
-    this.#isCopying = true;
+    const copying: Copying = { current, work: this.#work, removed: [], steps: undefined, copy: undefined };
+    this.#copying = copying;
+    const host = this.#host(() => this.#current === copying.copy);
     current.copyInOrder(this.#setOptions, host, (made) => {
-      copy = made;
-      this.#isCopying = false;
-      this.succession.copied();
-      if (copy === undefined || this.#current !== current) return;
-      for (const name of copy.names()) if (!current.has(name)) copy.remove(name);
-      for (const name of this.#vectors.waiting()) copy.enqueue(name);
-      this.#serveBy(copy, current);
+      if (made === null) this.#endCopy(copying);
+      else if ("error" in made) this.#giveUpCopy(copying, made.error);
+      else copying.steps = made.steps;
+      if (!this.#isInPlace) this.#options.onMore?.();
     });
+  }
+
+  /** Continues to complete the copy, by one step. It goes on with `tidy`, and with every change of the index, which waits for it. */
+  #completeCopy(): void {
+    const copying = this.#copying;
+    if (copying?.steps === undefined) return;
+    const { current, work, removed } = copying;
+    try {
+      const step = copying.steps.next();
+      if (!step.done) return;
+      const copy = step.value;
+      copying.copy = copy;
+      for (const name of removed) if (copy.has(name)) copy.remove(name);
+      for (const name of this.#vectors.waiting()) copy.enqueue(name);
+      this.#copying = undefined;
+      this.succession.copied(work);
+      this.#serveBy(copy, current);
+    } catch (error) {
+      this.#giveUpCopy(copying, error);
+    }
+  }
+
+  #giveUpCopy(copying: Copying, error: unknown): void {
+    this.succession.copyFailed(copying.work, error);
+    this.#endCopy(copying);
+  }
+
+  /** The graphs go on as they are. */
+  #endCopy({ current }: Copying): void {
+    this.#copying = undefined;
+    this.succession.endCopy();
+    current.release();
   }
 
   /** Building stops here. Vectors that are in no graph are scanned, so every result remains correct. */

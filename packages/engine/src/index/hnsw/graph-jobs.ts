@@ -17,6 +17,8 @@ import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 export type GraphHost = {
   /** Runs a job; calls `done` only if it succeeds. */
   run(target: Target, job: GraphJob, done: () => void): void;
+  /** Runs a job that may fail, and without which all goes on as it was; calls `done` with its outcome, null if it succeeds. */
+  attempt(target: Target, job: GraphJob, done: (error: unknown) => void): void;
   /** There will be no more jobs on a graph. */
   forget(id: number): void;
   /** The vector of a name to link, valid until the next call; undefined if the name is no longer needed. */

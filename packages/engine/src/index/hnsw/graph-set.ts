@@ -8,6 +8,7 @@
 //   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { nextMemoryId } from "../attached.ts";
 import { absent } from "../ordinal-map.ts";
 import type { SharedGraphs } from "./attached-graphs.ts";
@@ -16,9 +17,10 @@ import { Encoding, type EncodingState } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
 import { GraphSearch } from "./graph-search.ts";
+import type { Target } from "./jobs.ts";
 import { LinkQueue } from "./link-queue.ts";
 import { NodeMap } from "./node-map.ts";
-import { newSlotsFor } from "./node-order.ts";
+import { type NewSlots, newSlotsFor } from "./node-order.ts";
 import { Partition, type PartitionState, stateOfCopy } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 
@@ -26,6 +28,17 @@ import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
 export type GraphSetState = {
   readonly encoding: EncodingState;
   readonly partitions: readonly PartitionState[];
+};
+
+/** A copy that is complete after these steps, or the reason why there is none. */
+export type GraphCopy = { readonly steps: Steps<GraphSet> } | { readonly error: unknown };
+
+/** A partition that is copied: what it was, and what is made of it. */
+type PartitionCopy = {
+  readonly target: Target;
+  readonly state: PartitionState;
+  readonly copy: Partition;
+  readonly newSlots: NewSlots;
 };
 
 /** Rebuilding smaller graphs frees too little memory to be worthwhile. */
@@ -69,63 +82,68 @@ export class GraphSet {
     const shape = shapeOf(encoding, options);
     const restored = state.partitions.map((kept) => Partition.restored(shape, encoding, kept));
     await load(restored.map(({ graph }) => graph));
-    return GraphSet.#of(restored, encoding, options, host);
+    return finishAtOnce(GraphSet.#of(restored, encoding, options, host));
   }
 
-  /** @param partitions with the images of their graphs */
-  static #of(
+  /** In steps. @param partitions with the images of their graphs */
+  static *#of(
     partitions: readonly Partition[],
     encoding: Encoding,
     options: GraphSetOptions,
     host: GraphHost,
-  ): GraphSet {
+  ): Steps<GraphSet> {
     const set = new GraphSet(encoding, options, host);
     set.#nodes.partitions.push(...partitions);
-    for (const [number, partition] of partitions.entries()) set.#nodes.restore(number, partition);
+    for (const [number, partition] of partitions.entries()) yield* set.#nodes.restore(number, partition);
     return set;
   }
 
   /**
-   * Makes a copy whose nodes lie in a better order (node-order.ts) as soon as no builder is at work, and calls with it. These graphs do not
-   * change meanwhile; names that were removed are in the copy. Calls with undefined if a sweep is running, or the system gives no memory.
+   * Makes a copy whose nodes lie in a better order (node-order.ts) as soon as no builder is at work. A builder copies, and the owner
+   * completes the copy in steps. These graphs do not change from then on, until `release`; names that are removed meanwhile are in the copy.
+   * @param then called once: with the steps, with the reason why there is no copy, or with null if a sweep is running, after which the
+   * graphs can be copied, or nothing is left to copy
    */
-  copyInOrder(options: GraphSetOptions, host: GraphHost, then: (copy: GraphSet | undefined) => void): void {
+  copyInOrder(options: GraphSetOptions, host: GraphHost, then: (made: GraphCopy | null) => void): void {
     this.hold(() => {
       const partitions = this.#nodes.living();
-      const isSweeping = partitions.some((partition) => partition.isSweeping);
-      const copies = isSweeping ? undefined : this.#emptyCopies(partitions);
-      if (copies === undefined) {
-        this.release();
-        then(undefined);
+      if (partitions.length === 0 || partitions.some(({ isSweeping }) => isSweeping)) {
+        then(null);
         return;
       }
-      let copied = 0;
-      for (const [i, partition] of partitions.entries()) {
-        const state = partition.state();
-        const newSlots = newSlotsFor(partition.graph.slots);
-        const to = copies[i].graph.shared;
-        this.#host.run(partition.target, { kind: "copy", kinds: state.kinds, to, newSlots }, () => {
-          copies[i].restore(stateOfCopy(state, newSlots));
-          if (++copied < copies.length) return;
-          this.release();
-          then(GraphSet.#of(copies, this.encoding, options, host));
-        });
+      let copies: PartitionCopy[];
+      try {
+        copies = partitions.map((partition) => this.#emptyCopy(partition));
+      } catch (error) {
+        then({ error });
+        return;
       }
+      let left = copies.length;
+      let failure: { readonly error: unknown } | undefined;
+      for (const { target, state, copy, newSlots } of copies)
+        this.#host.attempt(
+          target,
+          { kind: "copy", kinds: state.kinds, to: copy.graph.shared, newSlots },
+          (error) => {
+            if (error !== null) failure ??= { error };
+            if (--left === 0) then(failure ?? { steps: this.#completed(copies, options, host) });
+          },
+        );
     });
   }
 
-  /** Partitions with room for copies of these; undefined if the system has no memory for them, without which all goes on as it was. */
-  #emptyCopies(partitions: readonly Partition[]): Partition[] | undefined {
-    try {
-      return partitions.map(({ graph, usedSlots }) => {
-        const copy = new Partition(graph.shape, this.encoding);
-        copy.graph.reserve(usedSlots);
-        return copy;
-      });
-    } catch (error) {
-      if (error instanceof RangeError) return undefined;
-      throw error;
-    }
+  /** Room for the copy of a partition. @throws if the system has no memory for it */
+  #emptyCopy(partition: Partition): PartitionCopy {
+    const { graph, target, usedSlots } = partition;
+    const copy = new Partition(graph.shape, this.encoding);
+    copy.graph.reserve(usedSlots);
+    return { target, state: partition.state(), copy, newSlots: newSlotsFor(graph.slots) };
+  }
+
+  *#completed(copies: readonly PartitionCopy[], options: GraphSetOptions, host: GraphHost): Steps<GraphSet> {
+    for (const { state, copy, newSlots } of copies) yield* copy.restore(yield* stateOfCopy(state, newSlots));
+    const partitions = copies.map(({ copy }) => copy);
+    return yield* GraphSet.#of(partitions, this.encoding, options, host);
   }
 
   /** What another thread needs to search the graphs as they are now (attached-graphs.ts). */

@@ -69,6 +69,11 @@ export class HnswStatus {
     return this.building.succession.successor?.encoding.dataType;
   }
 
+  /** Copies of the graphs, in a better order, that failed since the index was opened; they go on as they were. */
+  get failedCopies(): number {
+    return this.building.succession.failedCopies;
+  }
+
   get partitionCount(): number {
     return this.graphs.length;
   }

@@ -146,6 +146,7 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
     records_in_tail: index.tailCount,
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
+    ...(index.failedCopies > 0 && { failed_graph_copies: index.failedCopies }),
     ...(index.measuredEf && { recall_table_records: index.measuredEf.count }),
   };
 }

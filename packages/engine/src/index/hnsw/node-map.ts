@@ -6,12 +6,15 @@
 
 import { none } from "@quiver/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
 import type { Graph } from "./graph.ts";
 import { NodeBlocks } from "./node-blocks.ts";
 import type { Partition } from "./partition.ts";
 
 const partitionsMax = 255;
+/** Slots that are looked at in a step. */
+const slotsPerStep = 4_096;
 /** A place is a partition's number times this, plus a node. */
 const slotsPerPartition = 2 ** 24;
 const nodeMask = slotsPerPartition - 1;
@@ -71,14 +74,23 @@ export class NodeMap {
     return number;
   }
 
-  /** Takes the living nodes of a partition, whose image was restored, over. */
-  restore(number: number, partition: Partition): void {
-    partition.graph.refresh();
-    for (const node of partition.living()) {
-      const name = partition.graph.ordinalOf(node);
+  /** Takes the living nodes of a partition, whose image was restored, over, in steps. */
+  *restore(number: number, partition: Partition): Steps<void> {
+    const { graph } = partition;
+    graph.refresh();
+    let restored = 0;
+    for (let node = 0; node < graph.slots; node++) {
+      if (node % slotsPerStep === 0) yield;
+      if (!partition.isLiving(node)) continue;
+      const name = graph.ordinalOf(node);
       invariant(name < none, `node ${node} of the checkpoint is listed as living, but marked as removed`);
       this.set(name, number, node);
+      restored++;
     }
+    invariant(
+      restored === partition.count,
+      `${restored} living nodes are marked, ${partition.count} counted`,
+    );
   }
 
   /** Takes a linked name out. */

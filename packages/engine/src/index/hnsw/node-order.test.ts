@@ -1,5 +1,6 @@
 // Does a graph in another order find the same, and lie as it should?
 
+import { none } from "@quiver/kernels/hnsw";
 import { randomNumbers } from "@quiver/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -7,6 +8,8 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { Graph } from "./graph.ts";
 import { HnswIndex } from "./hnsw-index.ts";
+import type { HnswOptions } from "./hnsw-options.ts";
+import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 import { copyInOrder, newSlotsFor } from "./node-order.ts";
 
 const dimension = 8;
@@ -16,7 +19,7 @@ function vectorsOf(count: number, seed: number): Float32Array[] {
   return Array.from({ length: count }, () => Float32Array.from({ length: dimension }, () => next() - 0.5));
 }
 
-const open = (orderedBytesMin: number): HnswIndex =>
+const open = (orderedBytesMin: number, more: Partial<HnswOptions> = {}): HnswIndex =>
   new HnswIndex({
     dimension,
     metric: "euclidean",
@@ -25,6 +28,7 @@ const open = (orderedBytesMin: number): HnswIndex =>
     efConstruction: 24,
     sampleCount: 100,
     orderedBytesMin,
+    ...more,
   });
 
 function tidy(index: HnswIndex): void {
@@ -114,6 +118,152 @@ test("an index orders its graph when a quarter of it is new, and finds the same"
   expect(orderedWorks[1]).toBeGreaterThan(2_200);
   expect(Buffer.compare(ordered.graphs[0].image, plain.graphs[0].image)).not.toBe(0);
   for (const query of vectorsOf(100, 2)) expect(found(ordered, query)).toEqual(found(plain, query));
+});
+
+/** Builders that do their jobs when they are told to, in this thread. */
+class WaitingBuilders implements GraphBuilders {
+  readonly width = 1;
+  readonly #builders = new InPlaceBuilders();
+  readonly #jobs: (() => void)[] = [];
+  copies = 0;
+  /** The kind of the newest job. */
+  newest = "";
+  /** Called in place of a job that copies a graph. */
+  copy = (...call: Parameters<GraphBuilders["run"]>): void => this.#builders.run(...call);
+
+  run(...[target, job, done]: Parameters<GraphBuilders["run"]>): void {
+    if (job.kind === "copy") this.copies++;
+    this.newest = job.kind;
+    this.#jobs.push(() => {
+      if (job.kind === "copy") this.copy(target, job, done);
+      else this.#builders.run(target, job, done);
+    });
+  }
+
+  calibrate(...call: Parameters<GraphBuilders["calibrate"]>): void {
+    this.#jobs.push(() => this.#builders.calibrate(...call));
+  }
+
+  truth(...call: Parameters<GraphBuilders["truth"]>): void {
+    this.#jobs.push(() => this.#builders.truth(...call));
+  }
+
+  forget(id: number): void {
+    this.#builders.forget(id);
+  }
+
+  /** Does the next job. @returns whether there was one */
+  next(): boolean {
+    const job = this.#jobs.shift();
+    job?.();
+    return job !== undefined;
+  }
+}
+
+/** Does everything that there is to do. */
+function settle(index: HnswIndex, builders: WaitingBuilders): void {
+  for (let idle = 0; idle < 3; ) idle = builders.next() || index.tidy() ? 0 : idle + 1;
+}
+
+const addRows = (index: HnswIndex, rows: readonly Float32Array[], from: number, to: number): void => {
+  for (let ordinal = from; ordinal < to; ordinal++) index.add(ordinal, bytesOfFloats(rows[ordinal]));
+};
+
+test.each<[string, (...call: Parameters<GraphBuilders["run"]>) => void]>([
+  ["the job", (_target, _job, done) => done(new Error("no memory is left"))],
+  [
+    "the completion",
+    (_target, job, done) => {
+      // As if no slot had been copied.
+      if (job.kind === "copy") job.newSlots.fill(none);
+      done(null);
+    },
+  ],
+])(
+  "[N4] building goes on when a copy fails, by %s: it is counted, and not tried again at once",
+  (_what, fail) => {
+    const rows = vectorsOf(3_000, 4);
+    const builders = new WaitingBuilders();
+    const notices: string[] = [];
+    const index = open(0, { builders, onNotice: (notice) => notices.push(notice) });
+    const succeed = builders.copy;
+    builders.copy = fail;
+    addRows(index, rows, 0, 1_500);
+    settle(index, builders);
+    expect(index.failedCopies).toBe(1);
+    expect(builders.copies).toBe(1);
+    expect(notices.filter((notice) => notice.includes("could not be copied"))).toHaveLength(1);
+    // Fewer than a quarter of the vectors are new.
+    addRows(index, rows, 1_500, 1_700);
+    settle(index, builders);
+    expect(builders.copies).toBe(1);
+    builders.copy = succeed;
+    addRows(index, rows, 1_700, 3_000);
+    settle(index, builders);
+    expect(builders.copies).toBe(2);
+    expect(index.failedCopies).toBe(1);
+    expect(index.failure).toBeUndefined();
+    expect(index.linkedEnd).toBe(Number.POSITIVE_INFINITY);
+    index.check();
+    const plain = open(Number.POSITIVE_INFINITY);
+    addRows(plain, rows, 0, 3_000);
+    for (const query of vectorsOf(50, 2)) expect(found(index, query)).toEqual(found(plain, query));
+  },
+);
+
+test("[R13] a copy is completed in steps, and has what is added and not what is removed between them", () => {
+  const rows = vectorsOf(3_000, 5);
+  const builders = new WaitingBuilders();
+  const index = open(0, { builders });
+  const held = new Set<number>();
+  let next = 0;
+  const add = (count: number): void => {
+    addRows(index, rows, next, next + count);
+    for (const end = next + count; next < end; next++) held.add(next);
+  };
+  const remove = (ordinal: number): void => {
+    index.remove(ordinal);
+    held.delete(ordinal);
+  };
+  add(2_000);
+  for (let copies = 0; copies === 0; copies = builders.copies) if (!builders.next()) index.tidy();
+  const [before] = index.graphs;
+  remove(7);
+  add(20);
+  while (builders.copies === 1 && index.graphs[0] === before) {
+    remove(next - 1_900);
+    add(1);
+    if (!builders.next()) index.tidy();
+  }
+  // Before the job, and after it between the steps.
+  expect(next).toBeGreaterThanOrEqual(2_022);
+  settle(index, builders);
+  index.check();
+  expect(index.count).toBe(held.size);
+  for (const ordinal of [7, 100, 120, 121, 122, 123, 2_001, next - 1])
+    expect(found(index, rows[ordinal])[0][0] === ordinal, `${ordinal}`).toBe(held.has(ordinal));
+});
+
+test("[N4] building goes on when all vectors are removed while a copy waits for a sweep", () => {
+  const rows = vectorsOf(4_000, 6);
+  const builders = new WaitingBuilders();
+  const index = open(0, { builders });
+  addRows(index, rows, 0, 2_000);
+  settle(index, builders);
+  const { copies } = builders;
+  addRows(index, rows, 2_000, 2_600);
+  for (let ordinal = 0; ordinal < 150; ordinal++) index.remove(ordinal);
+  while (builders.newest !== "redraw" && (builders.next() || index.tidy()));
+  expect(builders.newest).toBe("redraw");
+  expect(builders.copies).toBe(copies);
+  for (let ordinal = 150; ordinal < 2_600; ordinal++) index.remove(ordinal);
+  settle(index, builders);
+  expect(index.isIdle).toBe(true);
+  addRows(index, rows, 2_600, 4_000);
+  settle(index, builders);
+  expect(index.tailCount).toBe(0);
+  expect(index.failure).toBeUndefined();
+  index.check();
 });
 
 test("[R13] a copy has no free slots, and whatever goes on later is right", () => {

@@ -11,6 +11,7 @@
 import { none } from "@quiver/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Encoding } from "./encoding.ts";
 import { Graph } from "./graph.ts";
 import type { GraphShape } from "./graph-layout.ts";
@@ -26,6 +27,9 @@ export type PartitionState = {
   readonly count: number;
   readonly kinds: Uint8Array;
 };
+
+/** Slots that are looked at in a step. */
+const slotsPerStep = 16_384;
 
 export class Partition {
   readonly graph: Graph;
@@ -134,6 +138,10 @@ export class Partition {
     return nodes;
   }
 
+  isLiving(slot: number): boolean {
+    return this.kinds.values[slot] === kinds.node;
+  }
+
   isNode(slot: number): boolean {
     const kind = this.kinds.values[slot];
     return kind === kinds.node || kind === kinds.dead || kind === kinds.unlinked;
@@ -148,21 +156,23 @@ export class Partition {
   /** Restores a partition from a checkpoint; the caller writes the bytes of its graph's image. */
   static restored(shape: GraphShape, encoding: Encoding, state: PartitionState): Partition {
     const partition = new Partition(shape, encoding);
-    partition.restore(state);
+    finishAtOnce(partition.restore(state));
     return partition;
   }
 
-  /** Takes a state over, whose image is in the graph's memory or is written there next. The partition must be new. */
-  restore(state: PartitionState): void {
+  /** Takes a state over, in steps, whose image is in the graph's memory or is written there next. The partition must be new. */
+  *restore(state: PartitionState): Steps<void> {
     const free: number[] = [];
     for (let slot = state.kinds.length - 1; slot >= 0; slot--) {
       if (state.kinds[slot] === kinds.free) free.push(slot);
+      if (slot % slotsPerStep === 0) yield;
     }
     this.graph.restore(state.slots, state.entry, state.root, free);
     for (const [slot, kind] of state.kinds.entries()) {
       // Nodes that were being unlinked are dead again: the sweep starts over.
       this.kinds.push(kind === kinds.unlinked ? kinds.dead : kind);
       if (kind === kinds.dead || kind === kinds.unlinked) this.#dead.push(slot);
+      if (slot % slotsPerStep === 0) yield;
     }
     this.count = state.count;
   }
@@ -188,14 +198,18 @@ export class Partition {
   }
 }
 
-/** What there is to know about the slots of the copy. */
-export function stateOfCopy(state: PartitionState, newSlots: NewSlots): PartitionState {
+/** What there is to know about the slots of the copy, in steps. */
+export function* stateOfCopy(state: PartitionState, newSlots: NewSlots): Steps<PartitionState> {
   const { entry, root, count, kinds: kindOf } = state;
+  // A copy has no free slots, so its slots are as many as were copied.
+  const ofCopy = new Uint8Array(newSlots.length);
   let slots = 0;
-  for (let slot = 0; slot < newSlots.length; slot++) if (newSlots[slot] !== none) slots++;
-  const ofCopy = new Uint8Array(slots);
-  for (let slot = 0; slot < newSlots.length; slot++)
-    if (newSlots[slot] !== none) ofCopy[newSlots[slot]] = kindOf[slot];
+  for (let slot = 0; slot < newSlots.length; slot++) {
+    if (slot % slotsPerStep === 0) yield;
+    if (newSlots[slot] === none) continue;
+    ofCopy[newSlots[slot]] = kindOf[slot];
+    slots++;
+  }
   const moved = (slot: number): number => (slot === none ? none : newSlots[slot]);
-  return { slots, entry: moved(entry), root: moved(root), count, kinds: ofCopy };
+  return { slots, entry: moved(entry), root: moved(root), count, kinds: ofCopy.subarray(0, slots) };
 }

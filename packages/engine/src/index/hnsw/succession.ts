@@ -66,6 +66,10 @@ export class Succession {
   #successorBytes = 0;
   /** Vectors that had been linked or removed when the nodes were last ordered. */
   orderedWork = 0;
+  /** The same when a copy failed. */
+  #failedWork = Number.NEGATIVE_INFINITY;
+  /** Copies that failed since the index was opened. */
+  failedCopies = 0;
 
   constructor(options: BuildingOptions, vectors: Vectors, predecessor: Predecessor) {
     this.#options = options;
@@ -130,29 +134,46 @@ export class Succession {
 
   /**
    * Decides on a copy of the graphs, where it is worth its time and there is memory for it.
-   * @returns whether it did: then the caller makes the copy, and calls `copied`
+   * @returns whether it did: then the caller makes the copy, and calls `copied`, or `endCopy` without one
    */
   beginCopy(work: number): boolean {
     const { current, scratchCount } = this.#predecessor;
     const { measures, mayTake, onNotice, orderedBytesMin } = this.#options;
     if (!measures || this.#postponed || this.#successor || !current || current.count === 0) return false;
-    const isUnordered =
-      current.graphBytes >= orderedBytesMin && 4 * (work - this.orderedWork) >= current.count;
+    const isNewSince = (before: number): boolean => 4 * (work - before) >= current.count;
+    // A copy that has failed is not tried again for the same vectors.
+    if (!isNewSince(this.#failedWork)) return false;
+    const isUnordered = current.graphBytes >= orderedBytesMin && isNewSince(this.orderedWork);
     const { isMostlyFree } = current;
     if (!isUnordered && !isMostlyFree) return false;
     const { dataType } = current.encoding.toState();
     const bytes = graphSetBytes({ ...this.#options, dataType, scratchCount }, current.count);
     if (mayTake?.(bytes) === false) return false;
     this.#successorBytes = bytes;
-    this.orderedWork = work;
     if (isMostlyFree)
       onNotice?.("most of the graphs' memory is free after removals; they are copied to release it");
     return true;
   }
 
-  /** The copy has replaced the graphs, or was not possible. */
-  copied(): void {
+  /** The copy has replaced the graphs. @param work see `beginCopy` */
+  copied(work: number): void {
+    this.orderedWork = work;
+    this.endCopy();
+  }
+
+  /** No copy is being made any more. */
+  endCopy(): void {
     this.#successorBytes = 0;
+  }
+
+  /** A copy has failed. */
+  copyFailed(work: number, error: unknown): void {
+    this.#failedWork = work;
+    this.failedCopies++;
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#options.onNotice?.(
+      `the graphs could not be copied in a better order, and go on as they are until a quarter of the vectors is new: ${reason}`,
+    );
   }
 
   /** Requests graphs with other codes, which are built as soon as there is memory; logs once if there is none. */

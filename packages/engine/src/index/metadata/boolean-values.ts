@@ -3,6 +3,7 @@
 import type { Steps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../bitmap-builder.ts";
 import { GrowingBitmap } from "./growing-bitmap.ts";
+import type { ValuePart } from "./value-part.ts";
 
 export class BooleanValues {
   readonly yes: GrowingBitmap;
@@ -27,9 +28,13 @@ export class BooleanValues {
     into.addWords(words, Math.max(0, firstWord));
   }
 
-  *entries(): Generator<[value: boolean, ordinal: number]> {
-    for (const ordinal of this.yes.ordinals()) yield [true, ordinal];
-    for (const ordinal of this.no.ordinals()) yield [false, ordinal];
+  /** All pairs, false before true. */
+  parts(): ValuePart<boolean>[] {
+    return [part(false, this.no), part(true, this.yes)];
+  }
+
+  *entries(): Generator<readonly [value: boolean, ordinal: number]> {
+    for (const each of this.parts()) yield* each;
   }
 
   /** The same values of the records that are kept, in steps. */
@@ -50,6 +55,14 @@ export class BooleanValues {
   /** Bitmaps have nothing that could disagree. */
   check(): void {}
 }
+
+const part = (value: boolean, records: GrowingBitmap): ValuePart<boolean> => ({
+  least: value,
+  greatest: value,
+  *[Symbol.iterator]() {
+    for (const ordinal of records.ordinals()) yield [value, ordinal] as const;
+  },
+});
 
 /** Pairs that are copied at a step. */
 const pairsPerStep = 4_096;

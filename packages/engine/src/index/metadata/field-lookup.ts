@@ -25,6 +25,8 @@ export class IndexLookup implements FieldLookup {
     this.found = new BitmapBuilder(end);
   }
 
+  readonly #empty = (): BitmapBuilder => new BitmapBuilder(this.#end);
+
   get type(): FieldType {
     return this.#typed.type;
   }
@@ -37,13 +39,13 @@ export class IndexLookup implements FieldLookup {
     return this.#valuesOf("keyword").addThat(this.found, passes);
   }
 
-  equalNumbers(numbers: ReadonlySet<number>): void {
-    this.#valuesOf("number", "datetime").addEqual(this.found, numbers);
+  equalNumbers(numbers: ReadonlySet<number>): Steps<void> {
+    return this.#valuesOf("number", "datetime").addEqual(this.found, numbers, this.#empty);
   }
 
   beyond({ isGreater, isInclusive }: Side, bound: number): void {
     const values = this.#valuesOf("number", "datetime");
-    if (isGreater) values.addGreater(this.found, bound, isInclusive, () => new BitmapBuilder(this.#end));
+    if (isGreater) values.addGreater(this.found, bound, isInclusive, this.#empty);
     else values.addLess(this.found, bound, isInclusive);
   }
 

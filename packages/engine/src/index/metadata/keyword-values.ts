@@ -9,14 +9,16 @@
 //
 // The dictionary knows no empty strings, so each string has a mark before it.
 
+import { compareText } from "../../base/bytes.ts";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { sharedArray } from "../../base/shared-array.ts";
-import type { Steps } from "../../base/steps.ts";
+import { type Steps, sortInSteps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../bitmap-builder.ts";
 import { Dictionary, type DictionaryState } from "../text/dictionary.ts";
 import { columnsFor } from "../text/dictionary-reader.ts";
 import { GrowingBitmap } from "./growing-bitmap.ts";
+import type { ValuePart } from "./value-part.ts";
 
 const mark = "=";
 const frequentShare = 64;
@@ -44,6 +46,8 @@ export class KeywordValues {
   readonly #frequent = new Map<number, GrowingBitmap>();
   /** Records that were added. */
   #records = 0;
+  /** The first numbers, as many as were sorted the last time, in the order of their strings. */
+  #sorted = new Uint32Array(0);
 
   /** Entries of all strings. */
   get pairs(): number {
@@ -143,17 +147,60 @@ export class KeywordValues {
     return this.#newest.length;
   }
 
-  /** The records of the string of a number, newest first. */
-  recordsOf(number: number): Iterable<number> {
-    return this.#chain(number);
+  /** The pairs of the string of a number. */
+  part(number: number): ValuePart<string> {
+    const string = this.stringOf(number);
+    const records = () => this.#chain(number);
+    return {
+      least: string,
+      greatest: string,
+      *[Symbol.iterator]() {
+        for (const ordinal of records()) yield [string, ordinal] as const;
+      },
+    };
   }
 
-  /** All pairs. */
-  *entries(): Generator<[value: string, ordinal: number]> {
-    for (let number = 0; number < this.#newest.length; number++) {
-      const string = this.stringOf(number);
-      for (const ordinal of this.#chain(number)) yield [string, ordinal];
+  /** All pairs, in a part for each string, in no order. */
+  *parts(): Generator<ValuePart<string>> {
+    for (let number = 0; number < this.#newest.length; number++) yield this.part(number);
+  }
+
+  *entries(): Generator<readonly [value: string, ordinal: number]> {
+    for (const each of this.parts()) yield* each;
+  }
+
+  /** The numbers of all strings in the order of the strings, in steps. Those that were sorted before are not sorted again. */
+  *sorted(): Steps<Uint32Array> {
+    const before = this.#sorted;
+    const { size } = this;
+    if (before.length === size) return before;
+    const added: { readonly number: number; readonly string: string }[] = [];
+    for (let number = before.length; number < size; number++)
+      if (added.push({ number, string: this.stringOf(number) }) % stringsPerStep === 0) yield;
+    const sorted = new Uint32Array(size);
+    let [from, to, placed] = [0, 0, 0];
+    for (const { number, string } of yield* sortInSteps(added, (a, b) => compareText(a.string, b.string))) {
+      const at = this.placeIn(before, string, from);
+      sorted.set(before.subarray(from, at), to);
+      to += at - from;
+      from = at;
+      sorted[to++] = number;
+      if (++placed % stringsPerStep === 0) yield;
     }
+    sorted.set(before.subarray(from), to);
+    this.#sorted = sorted;
+    return sorted;
+  }
+
+  /** The place of the first string that is not less than another one. @param sorted numbers in the order of their strings */
+  placeIn(sorted: Uint32Array, string: string, from = 0): number {
+    let end = sorted.length;
+    while (from < end) {
+      const middle = (from + end) >>> 1;
+      if (compareText(this.stringOf(sorted[middle]), string) < 0) from = middle + 1;
+      else end = middle;
+    }
+    return from;
   }
 
   get #columns(): Growable<Uint32Array>[] {
@@ -222,7 +269,7 @@ export class KeywordValues {
   }
 
   get memoryBytes(): number {
-    let bytes = this.#dictionary.memoryBytes;
+    let bytes = this.#dictionary.memoryBytes + this.#sorted.byteLength;
     for (const column of this.#columns) bytes += column.memoryBytes;
     for (const bitmap of this.#frequent.values()) bytes += bitmap.memoryBytes;
     return bytes;
@@ -247,6 +294,11 @@ export class KeywordValues {
       const isSame = bitmap.count === ordinals.length && ordinals.every((ordinal) => bitmap.has(ordinal));
       invariant(isSame, `the bitmap of a string with ${ordinals.length} records has ${bitmap.count}`);
     }
+    for (let at = 1; at < this.#sorted.length; at++)
+      invariant(
+        compareText(this.stringOf(this.#sorted[at - 1]), this.stringOf(this.#sorted[at])) < 0,
+        `of the sorted strings, number ${at} is not behind the one before it`,
+      );
     invariant(entries === this.pairs, `${entries} of ${this.pairs} entries are in a chain`);
   }
 }

@@ -39,6 +39,8 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
     "one value of many": (i, next) => [next() < 0.9 ? 5 : i],
     "several values": (_, next) =>
       Array.from({ length: 1 + Math.floor(next() * 3) }, () => Math.floor(next() * 5_000)),
+    "few values, several of them": (_, next) =>
+      Array.from({ length: 1 + Math.floor(next() * 1.2) }, () => Math.floor(next() * 4)),
     "odd values": (i, next) => [
       [Number.NEGATIVE_INFINITY, -0, 0, Number.POSITIVE_INFINITY, 5e-324, next()][i % 6],
     ],
@@ -70,7 +72,7 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
             expected((v) => v >= bound),
           );
           for (const wanted of [new Set([bound]), new Set([bound, 1, bounds[6]])])
-            expect(found(end, (into) => values.addEqual(into, wanted))).toEqual(
+            expect(found(end, (into, empty) => finishAtOnce(values.addEqual(into, wanted, empty)))).toEqual(
               expected((v) => wanted.has(v)),
             );
         }
@@ -91,6 +93,23 @@ describe("[W8] numbers are found in their buckets as by reading all of them", ()
       added.splice(0, added.length, ...kept);
       check();
     });
+});
+
+test("[W8] numbers that very many records have are found without reading their pairs, or in steps", () => {
+  const count = 300_000;
+  const values = new NumberValues();
+  for (let ordinal = 0; ordinal < count; ordinal++) values.add(ordinal, [7]);
+  const stepsOf = (wanted: ReadonlySet<number>): number => {
+    const into = new BitmapBuilder(count + 1);
+    let steps = 0;
+    for (const _ of values.addEqual(into, wanted, () => new BitmapBuilder(count + 1))) steps++;
+    expect(into.finish().count).toBe(values.pairs - (values.pairs > count ? 1 : 0));
+    return steps;
+  };
+  for (const wanted of [new Set([7]), new Set([7, 8])]) expect(stepsOf(wanted)).toBe(0);
+  // A bitmap does not tell in which of its buckets a record with several values is.
+  values.add(count, [7, 9]);
+  for (const wanted of [new Set([7]), new Set([7, 8])]) expect(stepsOf(wanted)).toBeGreaterThan(3);
 });
 
 test("[W8] strings are found by their chains and bitmaps as by reading all of them", () => {
@@ -274,7 +293,7 @@ test.each([
     }
   };
   const counted = (
-    entries: Iterable<[unknown, number]>,
+    entries: Iterable<readonly [unknown, number]>,
     among: ReadonlySet<number>,
     meanwhile = () => {},
   ) => {

@@ -10,7 +10,8 @@
 // So "less than x" is one bitmap and the pairs of one bucket, about a sixty-fourth of the records: its cost does not grow with the records
 // that match. "At least x" is what is left of all records with a value; only a record with several values can be in both, so those have
 // bitmaps in the other direction, too (`above`). A bucket is halved when it has twice its share of the pairs, and the two neighbours with
-// the fewest pairs are joined where there are too many. Pairs with one value are never parted.
+// the fewest pairs are joined where there are too many. Pairs with one value are never parted, so a bucket of one
+// value can have any number of them. It is read only where no bitmap knows the answer, and then in steps.
 //
 // What was tried: bit slices of the values' ranks take a third of the memory, and 40 passes over all records in place of one
 // (docs/decisions/filters.md).
@@ -21,13 +22,40 @@ import { sharedArray } from "../../base/shared-array.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../bitmap-builder.ts";
 import { GrowingBitmap } from "./growing-bitmap.ts";
+import type { ValuePart } from "./value-part.ts";
 
 const bucketsMax = 64;
 /** Smaller buckets are not halved. */
 const pairsMin = 512;
 
-/** Pairs that are copied at a step. */
+/** Pairs that are copied, and that are compared, at a step. */
 const pairsPerStep = 1_024;
+const pairsReadPerStep = 65_536;
+
+/** Pairs that do not change, with the least and the greatest of their values. */
+class Pairs implements ValuePart<number> {
+  readonly values: Float64Array;
+  readonly ordinals: Uint32Array;
+  readonly length: number;
+  readonly least: number;
+  readonly greatest: number;
+
+  constructor(
+    values: Float64Array,
+    ordinals: Uint32Array,
+    { length, least, greatest }: { length: number; least: number; greatest: number },
+  ) {
+    this.values = values;
+    this.ordinals = ordinals;
+    this.length = length;
+    this.least = least;
+    this.greatest = greatest;
+  }
+
+  *[Symbol.iterator](): Generator<readonly [value: number, ordinal: number]> {
+    for (let i = 0; i < this.length; i++) yield [this.values[i], this.ordinals[i]];
+  }
+}
 
 class Bucket {
   /** The least value that belongs into it. */
@@ -43,6 +71,17 @@ class Bucket {
 
   get length(): number {
     return this.values.length;
+  }
+
+  /** The pairs as they are now: those that are added later are behind them. */
+  get pairs(): Pairs {
+    const { values, ordinals, length, least, greatest } = this;
+    return new Pairs(values.values, ordinals.values, { length, least, greatest });
+  }
+
+  /** Whether all pairs have the same value. There can be any number of such pairs, because they are never parted. */
+  get isOneValue(): boolean {
+    return this.least === this.greatest;
   }
 
   add(value: number, ordinal: number): void {
@@ -103,7 +142,7 @@ export class NumberValues {
 
   #halve(at: number): void {
     const bucket = this.#buckets[at];
-    if (bucket.least === bucket.greatest) return;
+    if (bucket.isOneValue) return;
     const sorted = bucket.values.values.slice(0, bucket.length).sort();
     let boundary = sorted[sorted.length >>> 1];
     // A boundary is the least value of its bucket, and the one before must not be empty.
@@ -139,10 +178,15 @@ export class NumberValues {
   /** Adds the records with a value that is less than a bound; `orEqual`: or equal to it. */
   addLess(into: BitmapBuilder, bound: number, orEqual: boolean): void {
     const at = this.#bucketOf(bound);
+    const bucket = this.#buckets[at];
+    const isLess = (value: number): boolean => value < bound || (orEqual && value === bound);
+    if (bucket.isOneValue) {
+      addAll(into, isLess(bucket.least) ? this.#upTo(at) : this.#below[at]);
+      return;
+    }
     addAll(into, this.#below[at]);
-    const { values, ordinals, length } = this.#pairsOf(at);
-    for (let i = 0; i < length; i++)
-      if (values[i] < bound || (orEqual && values[i] === bound)) into.add(ordinals[i]);
+    const { values, ordinals, length } = bucket.pairs;
+    for (let i = 0; i < length; i++) if (isLess(values[i])) into.add(ordinals[i]);
   }
 
   /** Adds the records with a value that is greater than a bound; `orEqual`: or equal to it. */
@@ -156,39 +200,74 @@ export class NumberValues {
     greater.discard();
     if (this.#several.count === 0) return;
     const at = this.#bucketOf(bound);
-    if (at + 1 < this.#above.length) addAll(into, this.#above[at + 1]);
-    const { values, ordinals, length } = this.#pairsOf(at);
-    for (let i = 0; i < length; i++)
-      if (values[i] > bound || (orEqual && values[i] === bound)) into.add(ordinals[i]);
+    const bucket = this.#buckets[at];
+    const isGreater = (value: number): boolean => value > bound || (orEqual && value === bound);
+    const first = bucket.isOneValue && isGreater(bucket.least) ? at : at + 1;
+    if (first < this.#above.length) addAll(into, this.#above[first]);
+    if (bucket.isOneValue) return;
+    const { values, ordinals, length } = bucket.pairs;
+    for (let i = 0; i < length; i++) if (isGreater(values[i])) into.add(ordinals[i]);
   }
 
-  /** Adds the records with one of some values. */
-  addEqual(into: BitmapBuilder, wanted: ReadonlySet<number>): void {
-    const buckets = new Set<number>();
-    for (const value of wanted) buckets.add(this.#bucketOf(value));
-    for (const at of buckets) {
-      const { values, ordinals, length } = this.#pairsOf(at);
-      const bucket = this.#buckets[at];
-      const only = bucket.least === bucket.greatest ? bucket.least : undefined;
-      if (only !== undefined && !wanted.has(only)) continue;
-      if (wanted.size === 1) {
-        const [value] = wanted;
-        for (let i = 0; i < length; i++) if (values[i] === value) into.add(ordinals[i]);
-      } else for (let i = 0; i < length; i++) if (wanted.has(values[i])) into.add(ordinals[i]);
+  /** Adds the records with one of some values, in steps. */
+  *addEqual(into: BitmapBuilder, wanted: ReadonlySet<number>, empty: () => BitmapBuilder): Steps<void> {
+    const buckets = new Map<Bucket, number>();
+    for (const value of wanted) {
+      const at = this.#bucketOf(value);
+      buckets.set(this.#buckets[at], at);
     }
+    // What can be had without reading pairs first, before buckets are halved or joined.
+    const rest = [...buckets].filter(([bucket, at]) => !this.#addEqualAt(into, bucket, at, wanted, empty));
+    const pairs = rest.map(([bucket]) => bucket.pairs);
+    const [only] = wanted;
+    let read = 0;
+    for (const { values, ordinals, length } of pairs)
+      for (let from = 0; from < length; from += pairsReadPerStep) {
+        const end = Math.min(length, from + pairsReadPerStep);
+        if (wanted.size === 1) {
+          for (let i = from; i < end; i++) if (values[i] === only) into.add(ordinals[i]);
+        } else for (let i = from; i < end; i++) if (wanted.has(values[i])) into.add(ordinals[i]);
+        read += end - from;
+        if (read < pairsReadPerStep) continue;
+        read = 0;
+        yield;
+      }
   }
 
-  #pairsOf(at: number): { values: Float64Array; ordinals: Uint32Array; length: number } {
-    const { values, ordinals, length } = this.#buckets[at];
-    return { values: values.values, ordinals: ordinals.values, length };
+  /** Adds what a bucket of one value has, where bitmaps tell. @returns whether they do */
+  #addEqualAt(
+    into: BitmapBuilder,
+    { isOneValue, least }: Bucket,
+    at: number,
+    wanted: ReadonlySet<number>,
+    empty: () => BitmapBuilder,
+  ): boolean {
+    if (!isOneValue) return false;
+    if (!wanted.has(least)) return true;
+    // A record with several values can be in a bucket and before it.
+    if (this.#several.count > 0) return false;
+    const below = addAll(empty(), this.#below[at]);
+    const equal = addAll(empty(), this.#upTo(at)).andNot(below);
+    into.or(equal);
+    below.discard();
+    equal.discard();
+    return true;
   }
 
-  /** All pairs that there are when it begins, in the order of the buckets, whatever is added meanwhile. */
-  *entries(): Generator<[value: number, ordinal: number]> {
+  /** The records with a value in a bucket or before it. */
+  #upTo(at: number): GrowingBitmap {
+    return at + 1 < this.#below.length ? this.#below[at + 1] : this.#all;
+  }
+
+  /** All pairs that there are now, in parts with ascending values, whatever is added meanwhile. */
+  parts(): ValuePart<number>[] {
     // A bucket that is halved or joined to another one keeps its first pairs.
-    const buckets = this.#buckets.map(({ values, ordinals, length }) => ({ values, ordinals, length }));
-    for (const { values, ordinals, length } of buckets)
-      for (let i = 0; i < length; i++) yield [values.values[i], ordinals.values[i]];
+    return this.#buckets.map(({ pairs }) => pairs);
+  }
+
+  /** The same, one by one. */
+  *entries(): Generator<readonly [value: number, ordinal: number]> {
+    for (const part of this.parts()) yield* part;
   }
 
   /** The same values of the records that are kept, in steps. */
