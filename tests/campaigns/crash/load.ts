@@ -84,7 +84,7 @@ const definition = {
   store_raw_text: true,
 };
 
-/** Creates the shared collections of a new directory; the first has enough records that its dense index gets a checkpoint. */
+/** Creates the shared collections of a new directory, with two declared fields; the first has enough records that its dense index gets a checkpoint. */
 export async function begin(
   load: Load,
   client: QuiverClient,
@@ -99,12 +99,15 @@ export async function begin(
     await owner.attempt(load.ledger.clock, emptyPiece(1), false, async () => {
       await client.createCollection({ ...definition, name }, noRetries);
     });
+    for (const field of ["color", "n"])
+      await declare(load, client.collection(name), owner, owner.state as PieceState, field);
     if (i > 0 || records === 0) continue;
     const first = Array.from({ length: records }, (_, n) =>
       randomRecord(load.random, `c${owner.client}-s${n}`, ++load.stamp),
     );
+    const begun = owner.state as PieceState;
     const state = {
-      ...emptyPiece(1),
+      ...begun,
       records: new Map(first.map((written) => [written.record.id, written])),
     };
     await owner.attempt(load.ledger.clock, state, true, async () => {
@@ -113,8 +116,11 @@ export async function begin(
         { ...noRetries, batchRecords: records },
       );
     });
-    await owner.attempt(load.ledger.clock, { ...state, indexes: { dense: "euclidean" } }, false, () =>
-      createDense(client.collection(name), "euclidean"),
+    await owner.attempt(
+      load.ledger.clock,
+      { ...state, indexes: { ...begun.indexes, dense: "euclidean" } },
+      false,
+      () => createDense(client.collection(name), "euclidean"),
     );
   }
   for (let c = 0; c < clients; c++) load.ledger.piece(`own ${c}`, c, true, null);
