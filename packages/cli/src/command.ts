@@ -3,8 +3,8 @@
 // The error for an unknown option or command names the most similar known one. Shared options are added here.
 
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { createClient, type QuiverClient, type RetryEvent } from "@quiver/client";
+import { join, resolve } from "node:path";
+import { createClient, type Database, type QuiverClient, type RetryEvent } from "@quiver/client";
 import { nearestName } from "@quiver/protocol/nearest-name";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { UsageError } from "./exit-codes.ts";
@@ -80,6 +80,7 @@ export function parsed<T>(read: (text: string) => T): (text: string) => T {
 
 export type ConnectionOptions = {
   url: string;
+  dataDir?: string;
   apiKey?: string;
   apiKeyFile?: string;
   timeout: number;
@@ -95,6 +96,10 @@ export function withConnection(command: Command): Command {
     .addOption(
       new Option("--url <url>", "address of the server").env("QUIVER_URL").default("http://127.0.0.1:8443"),
     )
+    .option(
+      "--data-dir <dir>",
+      "opens the data of this directory here, instead of asking a server; no server may have it open",
+    )
     .addOption(new Option("--api-key <key>", keyHelp).env("QUIVER_API_KEY"))
     .addOption(new Option("--api-key-file <file>", "file that contains the key").env("QUIVER_API_KEY_FILE"))
     .addOption(
@@ -102,14 +107,57 @@ export function withConnection(command: Command): Command {
         .argParser(parsed(readDuration))
         .default(60_000, "60s"),
     )
-    .option("--json", "print JSON, for scripts; errors as JSON on stderr");
+    .option("--json", "print JSON, for scripts; errors as JSON on stderr")
+    .hook("preAction", (_, acting) => {
+      // A QUIVER_URL of the environment is no contradiction.
+      const isGiven = (name: string) => acting.getOptionValueSource(name) === "cli";
+      if (isGiven("url") && isGiven("dataDir")) throw new UsageError("Give --url or --data-dir, not both.");
+    });
 }
 
-/** The client of a command. */
-export function connect(
+type ExtraOptions = {
+  readonly timeoutMs?: number;
+  readonly retryForMs?: number;
+  readonly onRetry?: (event: RetryEvent) => void;
+  /** Whether the command may make a data directory that is missing. */
+  readonly mayCreate?: boolean;
+};
+
+const opened: Database[] = [];
+
+/** The database of a command: a server's, or that of a directory. */
+export async function connect(options: ConnectionOptions, extra: ExtraOptions = {}): Promise<Database> {
+  const { dataDir } = options;
+  const { mayCreate = false, ...ofClient } = extra;
+  if (dataDir === undefined) return connectServer(options, ofClient);
+  if (!mayCreate && !existsSync(dataDir))
+    throw new UsageError(
+      `--data-dir ${dataDir}: there is no such directory. "quiver collections create NAME --data-dir ${dataDir}" makes it.`,
+    );
+  // Loaded only here: a client needs no engine.
+  const { open } = await import("@quiver/database");
+  const database = await open(dataDir, { lockWaitMs: 0 });
+  opened.push(database);
+  return database;
+}
+
+/** Closes what a command has opened. */
+export async function disconnect(): Promise<void> {
+  for (const database of opened.splice(0)) await database.close();
+}
+
+/** What a command's database is called: the address of its server, or its directory. */
+export function placeOf(options: ConnectionOptions): string {
+  return options.dataDir === undefined ? connectServer(options).url : resolve(options.dataDir);
+}
+
+/** The client of a command that only a server can execute. */
+export function connectServer(
   options: ConnectionOptions,
-  extra: { timeoutMs?: number; retryForMs?: number; onRetry?: (event: RetryEvent) => void } = {},
+  extra: Omit<ExtraOptions, "mayCreate"> = {},
 ): QuiverClient {
+  if (options.dataDir !== undefined)
+    throw new UsageError("--data-dir: keys and the audit log belong to a server; name it with --url.");
   return createClient({
     url: options.url,
     apiKey: findKey(options),

@@ -491,6 +491,39 @@ describe("collections, indexes, records", () => {
   });
 });
 
+describe("a directory without a server", () => {
+  it("[P3] every command opens it with --data-dir, and a server that has it open is named", async () => {
+    const directory = join(folder, "own data");
+    const own = (...args: string[]) =>
+      start([...args, "--data-dir", directory], { env: { QUIVER_URL: server.url } }).ended;
+    const missing = await own("collections", "list");
+    expect([missing.code, missing.err]).toEqual([2, expect.stringContaining("there is no such directory")]);
+    expect(existsSync(directory)).toBe(false);
+    const records = file("own.jsonl", recordLines(20, ',"text":"Bees dance","metadata":{"n":1}'));
+    expect(await own("collections", "create", "own", "--dimension", "2", "--text")).toMatchObject({
+      code: 0,
+      err: "",
+    });
+    expect((await own("index", "create", "own", "text")).code).toBe(0);
+    expect((await own("import", "own", records)).code).toBe(0);
+    expect((await own("count", "own", "--where", "n = 1")).out.trim()).toBe("20");
+    const found = JSON.parse((await own("search", "own", "--text", "bee", "--top-k", "3", "--json")).out);
+    expect(found.results).toHaveLength(3);
+    expect(JSON.parse((await own("get", "own", "r7")).out).dense_values).toEqual([7, 1]);
+    expect((await own("export", "own", "--output", join(folder, "own.out.jsonl"))).code).toBe(0);
+    expect(readFileSync(join(folder, "own.out.jsonl"), "utf8").split("\n")).toHaveLength(21);
+    const keys = await own("keys", "list");
+    expect([keys.code, keys.err]).toEqual([2, expect.stringContaining("belong to a server")]);
+    const both = await own("collections", "list", "--url", server.url);
+    expect([both.code, both.err]).toEqual([2, expect.stringContaining("Give --url or --data-dir, not both")]);
+    const other = await serve(["--data-dir", directory], { QUIVER_ADMIN_KEY: adminKey });
+    const inUse = await own("collections", "list");
+    expect([inUse.code, inUse.err]).toEqual([1, expect.stringMatching(/use/)]);
+    other.child.kill("SIGTERM");
+    await other.ended;
+  });
+});
+
 describe("errors of the server", () => {
   it("are told in commands and options of the command line", async () => {
     await client.createCollection({

@@ -3,7 +3,7 @@
 import { QuiverError } from "@quiver/client";
 import { type Command, CommanderError } from "commander";
 import { messageFor } from "./advice.ts";
-import { QuiverCommand } from "./command.ts";
+import { disconnect, QuiverCommand } from "./command.ts";
 import { CommandError, exitCodes, exitCodesHelp, UsageError } from "./exit-codes.ts";
 import { InterruptedError } from "./interruption.ts";
 
@@ -142,7 +142,11 @@ export async function run(argv: readonly string[]): Promise<number> {
   });
   try {
     const quiver = await program(argv.slice(2));
-    await quiver.parseAsync(argv);
+    try {
+      await quiver.parseAsync(argv);
+    } finally {
+      await disconnect();
+    }
   } catch (error) {
     return codeFor(error, argv.includes("--json"));
   }

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
+import { type Collection, type Database, isQuiverError } from "@quiver/client";
 import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
 import type { Command } from "commander";
 import {
@@ -93,7 +93,7 @@ async function run(name: string | undefined, options: BackupOptions, signal: Abo
   if (!isDirectory && !options.overwrite && existsSync(options.output))
     throw new UsageError(`${options.output} exists. Name another file, or replace it with --overwrite.`);
   if (isDirectory) mkdirSync(options.output, { recursive: true });
-  const client = connect(options, { timeoutMs });
+  const client = await connect(options, { timeoutMs });
   const names = name === undefined ? (await client.listCollections()).map((each) => each.name) : [name];
   const earlier = options.incremental ? byCollection(findBackupFiles([options.output])) : new Map();
   const reports: Report[] = [];
@@ -134,7 +134,7 @@ async function isCurrent(collection: Collection, { version, hash }: Since): Prom
 }
 
 async function backUp(
-  client: QuiverClient,
+  client: Database,
   name: string,
   since: Since | null,
   pathOf: (snapshot: Snapshot) => string,

@@ -1,6 +1,6 @@
 // quiver check
 
-import type { QuiverClient } from "@quiver/client";
+import type { Database } from "@quiver/client";
 import { isQuiverError } from "@quiver/protocol/errors";
 import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
 import type { Command } from "commander";
@@ -68,7 +68,7 @@ async function checkFiles(dir: string, { collection, json }: CheckOptions): Prom
  * error is the finding.
  */
 async function checkServer(options: CheckOptions): Promise<CheckReport> {
-  const client = connect(options, { timeoutMs: checkTimeoutMs });
+  const client = await connect(options, { timeoutMs: checkTimeoutMs });
   const names =
     options.collection === undefined
       ? (await client.listCollections()).map(({ name }) => name)
@@ -96,7 +96,7 @@ async function checkServer(options: CheckOptions): Promise<CheckReport> {
   return whole;
 }
 
-async function reportOf(client: QuiverClient, name: string): Promise<CheckReport> {
+async function reportOf(client: Database, name: string): Promise<CheckReport> {
   try {
     return await client.collection(name).check();
   } catch (error) {

@@ -1,6 +1,6 @@
 // quiver collections
 
-import { type Collection, isQuiverError, type QuiverClient } from "@quiver/client";
+import { type Collection, type Database, isQuiverError } from "@quiver/client";
 import type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
@@ -60,7 +60,7 @@ export function collectionsCommand(): Command {
 }
 
 async function list(options: ConnectionOptions): Promise<void> {
-  const client = connect(options);
+  const client = await connect(options);
   const summaries = await client.listCollections();
   const collections: Listed[] = [];
   for (let from = 0; from < summaries.length; from += askedAtOnce) {
@@ -93,7 +93,7 @@ const askedAtOnce = 8;
 type Listed = CollectionSummary & Partial<CollectionDetail> & { memory_bytes?: number };
 
 /** Undefined if the collection has been deleted meanwhile. */
-async function detailed(client: QuiverClient, summary: CollectionSummary): Promise<Listed | undefined> {
+async function detailed(client: Database, summary: CollectionSummary): Promise<Listed | undefined> {
   if (summary.damaged) return summary;
   const collection = client.collection(summary.name);
   try {
@@ -121,7 +121,7 @@ async function create(name: string, options: CreateOptions): Promise<void> {
       "Nothing is enabled; give at least one of --dimension <n> (dense vectors), --sparse and --text.",
     );
   }
-  const collection = await connect(options).createCollection({
+  const collection = await (await connect(options, { mayCreate: true })).createCollection({
     name,
     description: options.description,
     dense_vector: { enabled: options.dimension !== undefined, dimension: options.dimension },
@@ -136,13 +136,13 @@ async function create(name: string, options: CreateOptions): Promise<void> {
 }
 
 async function show(name: string, options: ConnectionOptions): Promise<void> {
-  const detail = await connect(options).getCollection(name);
+  const detail = await (await connect(options)).getCollection(name);
   if (options.json) return printJson(detail);
   printDetail(detail);
 }
 
 async function remove(name: string, options: ConnectionOptions & { yes?: boolean }): Promise<void> {
-  const client = connect(options);
+  const client = await connect(options);
   if (!options.yes) {
     const { vectors_count } = await client.getCollection(name);
     throw new UsageError(
@@ -155,13 +155,13 @@ async function remove(name: string, options: ConnectionOptions & { yes?: boolean
 }
 
 async function load(name: string, options: ConnectionOptions): Promise<void> {
-  const detail = await connect(options).collection(name).load();
+  const detail = await (await connect(options)).collection(name).load();
   if (options.json) return printJson(detail);
   printLine(`Loaded ${JSON.stringify(name)}.`);
 }
 
 async function unload(name: string, options: ConnectionOptions): Promise<void> {
-  const message = await connect(options).collection(name).unload();
+  const message = await (await connect(options)).collection(name).unload();
   if (options.json) return printJson({ unloaded: name });
   printLine(message);
 }

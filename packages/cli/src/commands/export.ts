@@ -49,7 +49,7 @@ async function run(name: string, options: ExportOptions): Promise<void> {
     throw new UsageError(`${output} exists. Name another file, or replace it with --overwrite.`);
   const startedAt = Date.now();
   // An export has no time limit; --timeout applies only to its start.
-  const collection = connect(options, { timeoutMs: 24 * 3_600_000 }).collection(name);
+  const collection = (await connect(options, { timeoutMs: 24 * 3_600_000 })).collection(name);
   const outcome = output === undefined ? "The output is not complete." : `${output} was not written.`;
   const { records, version } = await interruptible((signal) => write(collection, options, signal), outcome);
   const ms = Date.now() - startedAt;

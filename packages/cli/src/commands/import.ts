@@ -2,7 +2,14 @@
 
 import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
-import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import {
+  type ConnectionOptions,
+  connect,
+  parsed,
+  placeOf,
+  QuiverCommand,
+  withConnection,
+} from "../command.ts";
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
 import { readColumnName } from "../import/columns.ts";
 import { type Format, formats } from "../import/formats.ts";
@@ -124,7 +131,8 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   const interrupt = new AbortController();
   const unlisten = onSignals(interrupt);
   const context: ImportContext = {
-    client: connect(flags, {
+    client: await connect(flags, {
+      mayCreate: flags.create ?? false,
       // All attempts and waits together must be long enough for a restart.
       timeoutMs: flags.timeout + flags.retryFor,
       retryForMs: flags.retryFor,
@@ -133,6 +141,7 @@ async function importFiles(collection: string, files: readonly string[], flags: 
         context.say(`${messageFor(error)} Retrying for up to ${formatDuration(flags.retryFor)}.`);
       },
     }),
+    place: placeOf(flags),
     stderr: process.stderr,
     interrupt: interrupt.signal,
     say: (line) => process.stderr.write(`${line}\n`),

@@ -123,7 +123,7 @@ export function indexCommand(): Command {
 
 async function create(name: string, kindName: string, options: CreateOptions): Promise<void> {
   const kind = kindOf(kindName);
-  const collection = connect(options).collection(name);
+  const collection = (await connect(options)).collection(name);
   if (kind === "dense") await collection.createDenseIndex(denseDefinition(options));
   if (kind === "sparse") {
     await collection.createSparseIndex({
@@ -174,7 +174,7 @@ function denseDefinition(options: CreateOptions) {
 }
 
 async function show(name: string, options: ConnectionOptions): Promise<void> {
-  const indexes = await connect(options).collection(name).indexes();
+  const indexes = await (await connect(options)).collection(name).indexes();
   if (options.json) return printJson(indexes);
   printTable(
     Object.entries(indexes),
@@ -198,7 +198,7 @@ const reasons: Readonly<Record<DropReason, string>> = {
 };
 
 async function analyze(name: string, text: string, options: ConnectionOptions): Promise<void> {
-  const analysis = await connect(options).collection(name).analyzeText(text);
+  const analysis = await (await connect(options)).collection(name).analyzeText(text);
   if (options.json) return printJson(analysis);
   printTable(
     analysis.terms,
@@ -216,7 +216,7 @@ type RecallOptions = ConnectionOptions & { sample: number; topK: number; efSearc
 
 async function recall(name: string, options: RecallOptions): Promise<void> {
   const { sample, topK, efSearch } = options;
-  const measured = await connect(options).collection(name).measureRecall({ sample, topK, efSearch });
+  const measured = await (await connect(options)).collection(name).measureRecall({ sample, topK, efSearch });
   if (options.json) return printJson(measured);
   const { queries, search_ms, exact_ms } = measured;
   printLine(
@@ -226,7 +226,7 @@ async function recall(name: string, options: RecallOptions): Promise<void> {
 }
 
 async function remove(name: string, kindName: string, options: ConnectionOptions): Promise<void> {
-  await connect(options).collection(name).deleteIndex(kindOf(kindName));
+  await (await connect(options)).collection(name).deleteIndex(kindOf(kindName));
   if (options.json) return printJson({ deleted: kindName });
   printLine(`Deleted the ${kindName} index of ${JSON.stringify(name)}.`);
 }

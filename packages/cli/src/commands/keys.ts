@@ -4,7 +4,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { AuditEntry } from "@quiver/protocol/shapes/audit";
 import { type KeyInformation, type Role, roles } from "@quiver/protocol/shapes/key";
 import { type Command, Option } from "commander";
-import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { type ConnectionOptions, connectServer, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { writeWhere } from "../filter/write-where.ts";
 import { printJson, printLine, printTable } from "../output.ts";
@@ -56,7 +56,7 @@ export function auditCommand(): Command {
 }
 
 async function list(options: ConnectionOptions): Promise<void> {
-  const keys = await connect(options).listKeys();
+  const keys = await connectServer(options).listKeys();
   if (options.json) return printJson(keys);
   printTable(
     keys,
@@ -78,7 +78,7 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   const { role, collection: collections, expires } = options;
   const expires_at = expires === undefined ? undefined : Math.floor((Date.now() + expires) / 1000);
   const filter = filterOf(options);
-  const created = await connect(options).createKey({ name, role, collections, filter, expires_at });
+  const created = await connectServer(options).createKey({ name, role, collections, filter, expires_at });
   if (options.json) return printJson(created);
   // Only the key goes to stdout, so that a script can read it; the explanation goes to stderr.
   process.stderr.write(
@@ -89,13 +89,13 @@ async function create(name: string, options: CreateOptions): Promise<void> {
 }
 
 async function revoke(keyId: string, options: ConnectionOptions): Promise<void> {
-  await connect(options).revokeKey(keyId);
+  await connectServer(options).revokeKey(keyId);
   if (options.json) return printJson({ revoked: keyId });
   printLine(`Revoked ${keyId}.`);
 }
 
 async function audit(options: ConnectionOptions & { limit: number }): Promise<void> {
-  const { entries, damaged_lines } = await connect(options).audit({ limit: options.limit });
+  const { entries, damaged_lines } = await connectServer(options).audit({ limit: options.limit });
   if (options.json) return printJson({ entries, damaged_lines });
   if (damaged_lines > 0)
     process.stderr.write(

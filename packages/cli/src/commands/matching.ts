@@ -11,7 +11,7 @@ export function countCommand(): Command {
   const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
   return withConnection(withFilter(command, "count only matching records")).action(
     async (name: string, options: ConnectionOptions & FilterOptions) => {
-      const count = await connect(options).collection(name).count(filterOf(options));
+      const count = await (await connect(options)).collection(name).count(filterOf(options));
       if (options.json) return printJson({ count });
       printLine(String(count));
     },
@@ -36,7 +36,7 @@ async function remove(
     throw new UsageError(
       "The filter has no condition, so that every record would match. If you mean that, write --where 'id exists'.",
     );
-  const collection = connect(options).collection(name);
+  const collection = (await connect(options)).collection(name);
   if (!options.yes) {
     const count = await collection.count(filter);
     throw new UsageError(

@@ -8,7 +8,7 @@ import { formatCount, readInteger } from "../values.ts";
 export function getCommand(): Command {
   return withConnection(new QuiverCommand("get").argument("<collection>").argument("<id>")).action(
     async (name: string, id: string, options: ConnectionOptions) => {
-      printLine(await connect(options).collection(name).getJson(id));
+      printLine(await (await connect(options)).collection(name).getJson(id));
     },
   );
 }
@@ -26,7 +26,7 @@ export function versionsCommand(): Command {
       .option("--before <n>", "only versions with a smaller number", parsed(readInteger)),
   ).action(async (name: string, options: ConnectionOptions & { limit: number; before?: number }) => {
     const { limit, before } = options;
-    const list = await connect(options).collection(name).versions({ limit, before });
+    const list = await (await connect(options)).collection(name).versions({ limit, before });
     if (options.json) return printJson(list);
     printTable(
       list.versions,
@@ -50,7 +50,7 @@ export function transactionsCommand(): Command {
       .description("open and recent transactions, newest first")
       .argument("<collection>"),
   ).action(async (name: string, options: ConnectionOptions) => {
-    const transactions = await connect(options).collection(name).transactions();
+    const transactions = await (await connect(options)).collection(name).transactions();
     if (options.json) return printJson(transactions);
     printTable(
       transactions.map((row) => {
@@ -76,7 +76,7 @@ export function transactionsCommand(): Command {
         .argument("<collection>")
         .argument("<id>"),
     ).action(async (name: string, id: string, options: ConnectionOptions) => {
-      await connect(options).collection(name).resumeTransaction(id)[act]();
+      await (await connect(options)).collection(name).resumeTransaction(id)[act]();
       if (options.json) return printJson({ transaction_id: id, done: act });
       printLine(act === "commit" ? `Committed ${id}.` : `Aborted ${id}.`);
     });

@@ -2,7 +2,7 @@
 
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
-import type { QuiverClient } from "@quiver/client";
+import type { Database } from "@quiver/client";
 import type { RestoredCollection } from "@quiver/protocol/shapes/snapshot";
 import type { Command } from "commander";
 import { type BackupFile, byCollection, findBackupFiles, newestChain } from "../backup/backup-files.ts";
@@ -53,7 +53,7 @@ async function run(paths: readonly string[], options: RestoreOptions): Promise<v
   const files = byCollection(findBackupFiles(paths));
   const chosen = all ? [...files.keys()].sort() : [chooseOne(files, collection)];
   const chains = chosen.map((name) => newestChain(files.get(name) ?? []));
-  const client = connect(options, { timeoutMs });
+  const client = await connect(options, { timeoutMs, mayCreate: true });
   const restored: RestoredCollection[] = [];
   for (const [i, chain] of chains.entries()) {
     const startedAt = Date.now();
@@ -86,7 +86,7 @@ const listOf = (names: readonly string[]): string =>
     .join(", ") + (names.length > 10 ? ", ..." : "");
 
 async function restore(
-  client: QuiverClient,
+  client: Database,
   chain: readonly BackupFile[],
   name: string,
   options: RestoreOptions,

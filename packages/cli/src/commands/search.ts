@@ -74,7 +74,7 @@ ${whereHelp}`,
 }
 
 async function search(name: string, options: SearchOptions): Promise<void> {
-  const { search } = connect(options).collection(name);
+  const { search } = (await connect(options)).collection(name);
   const common = {
     top_k: options.topK,
     filter: filterOf(options),

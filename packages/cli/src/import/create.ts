@@ -4,7 +4,7 @@
 // enabled, and the length of the first dense vector is the dimension. Creating is idempotent: existing parts are kept, so that an
 // interrupted import can be resumed with the same command.
 
-import { type Collection, isQuiverError, type NewCollection, type QuiverClient } from "@quiver/client";
+import { type Collection, type Database, isQuiverError, type NewCollection } from "@quiver/client";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import { hasBareVectors } from "./formats.ts";
@@ -38,7 +38,7 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
 
 /** Creates the collection and those of its indexes that do not exist yet. */
 export async function createWhereMissing(
-  client: QuiverClient,
+  client: Database,
   name: string,
   needs: Needs,
   choice: { metric: MetricName; storeRawText: boolean },

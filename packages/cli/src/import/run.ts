@@ -12,7 +12,7 @@
 //   2. Two batches that write the same id are never in progress at once, so that the later line wins.
 //   3. A transaction of the import is committed only when every line was read and sent.
 
-import { isQuiverError, type QuiverClient } from "@quiver/client";
+import { type Database, isQuiverError } from "@quiver/client";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { messageFor } from "../advice.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
@@ -83,7 +83,9 @@ const interruptGraceMs = 5_000;
 const stateEveryMs = 100;
 
 export type ImportContext = {
-  readonly client: QuiverClient;
+  readonly client: Database;
+  /** The address of its server, or its directory. */
+  readonly place: string;
   readonly stderr: NodeJS.WriteStream;
   /** Aborted by Ctrl-C. */
   readonly interrupt: AbortSignal;
@@ -123,7 +125,7 @@ async function findStart(
     const target = await kind.open(collection);
     return { state: { ...emptyState(identity), ...target.statePart }, statePath, resumed: false, target };
   };
-  const identity = await identityOf(options, inputs, client.url);
+  const identity = await identityOf(options, inputs, context.place);
   // Input from a pipe cannot be read twice.
   if (options.input.files.includes(standardInput)) return fresh(identity, undefined);
   const statePath = options.statePath ?? statePathOf(options.input.files[0]);
@@ -151,11 +153,7 @@ async function findStart(
 }
 
 /** An import that is not resumed must not leave its transaction open, which would block all others. */
-async function abortTransactionOf(
-  state: ImportState,
-  now: ImportIdentity,
-  client: QuiverClient,
-): Promise<void> {
+async function abortTransactionOf(state: ImportState, now: ImportIdentity, client: Database): Promise<void> {
   const { transactionId, identity } = state;
   if (transactionId === null || identity.url !== now.url || identity.collection !== now.collection) return;
   try {
