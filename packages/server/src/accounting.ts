@@ -95,6 +95,7 @@ export class Accounting {
     const route = request.endpoint.url ?? "unknown";
     const { method } = request;
     this.#metrics.requestEnds(route, method, status, ms / 1000);
+    request.trace?.finish(status);
     this.#log.request({ request_id: request.id, method, route, status, ms: Math.round(ms * 100) / 100 });
   }
 }

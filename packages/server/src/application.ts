@@ -40,6 +40,7 @@ import { registerHealth, registerLive } from "./operations/health.ts";
 import type { ServerLog } from "./operations/log.ts";
 import { Metrics, type MetricsOfThread } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
+import type { RequestTrace, Tracing } from "./operations/tracing.ts";
 import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
 import { type ParsedBody, parseBody, parseLines } from "./request/json.ts";
@@ -71,6 +72,8 @@ declare module "fastify" {
     waits: Waits;
     /** The request's place and its time slices. */
     work: Work;
+    /** Present if requests are traced. */
+    trace: RequestTrace | undefined;
   }
   interface FastifyContextConfig extends EndpointConfig {}
 }
@@ -109,6 +112,8 @@ export type ApplicationParts = {
   readonly shared?: SharedLimits | undefined;
   readonly gate: Gate;
   readonly log: ServerLog;
+  /** Absent if nobody wants traces. */
+  readonly tracing?: Tracing | undefined;
   readonly connections: Connections;
   /** True from the start of a stop. */
   readonly isStopping: () => boolean;
@@ -186,6 +191,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
   app.decorateRequest("work", undefined as never);
+  app.decorateRequest("trace", undefined);
   // Responses are JSON text already, or a small object; their schemas serve only the API reference.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook("onRoute", ({ method, url }) => {
@@ -253,7 +259,14 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       group: params.collection_id,
       expectedMs: route.upload ? 0 : bodyMsPerByte * (body?.expectedBytes ?? 0),
     };
-    request.waits = new Waits(request.raw, times, payer, access);
+    if (parts.tracing !== undefined)
+      request.trace = parts.tracing.request(
+        request.method,
+        request.endpoint.url ?? "unknown",
+        request.headers,
+        params.collection_id,
+      );
+    request.waits = new Waits(request.raw, times, payer, access, request.trace);
     request.work = admission.arrive({ kind, key, deadline: request.waits.deadline });
     if (body === undefined || bodyless.has(request.method)) done();
     else if (route.upload) {

@@ -7,7 +7,7 @@
 // to be read. When the last connection is closed, sessions are stored and the database closes. Only durable writes are acknowledged, so
 // nothing acknowledged can be lost here.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { isatty } from "node:tty";
 import type { Database } from "@quiver/engine/database/contract";
@@ -32,16 +32,16 @@ import {
 } from "./config.ts";
 import { Connections } from "./connections.ts";
 import { givenLog, openLog, readableLines, type ServerLog } from "./operations/log.ts";
+import { startTracing, type Tracing } from "./operations/tracing.ts";
 import type { LogLevel } from "./options.ts";
 import type { RunningServer } from "./running-server.ts";
 import { drainConnections } from "./stopping.ts";
 import { newOwnerSocket, type OwnerSocket } from "./threads/forwarding.ts";
 import { ServingPool } from "./threads/pool.ts";
+import { version } from "./version.ts";
 
 /** Maximum number of connections that wait to be accepted; the operating system has its own limit, too. */
 const backlog = 4096;
-
-const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
 /**
  * Opens the database and serves it. Resolves when requests are accepted.
@@ -69,6 +69,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     log: logger.child({ part: "database" }),
     clock: config.clock,
   });
+  const tracing = await startTracing(version);
   let app: FastifyInstance | undefined;
   let pool: ServingPool | undefined;
   let audit: AuditLog | undefined;
@@ -84,6 +85,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       shared: pool?.shared,
       gate,
       log,
+      tracing,
       connections,
       isStopping: () => stopping.now,
       version,
@@ -97,7 +99,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       );
     }
     logger.info({ url, data_dir: config.dataDir, authentication: !config.noAuth }, "serving");
-    const stop = stopper(app, pool, gate, audit, database, connections, stopping, config, log);
+    const stop = stopper(app, pool, gate, audit, database, connections, stopping, config, log, tracing);
     return { url, port, database, adminKeyFile, close: stop };
   } catch (error) {
     await pool?.stop();
@@ -217,6 +219,7 @@ function stopper(
   stopping: { now: boolean },
   config: CompleteServerConfig,
   log: ServerLog,
+  tracing: Tracing | undefined,
 ): () => Promise<void> {
   const { logger } = log;
   let stopped: Promise<void> | undefined;
@@ -233,6 +236,7 @@ function stopper(
       await drainConnections(app, connections, config.closeTimeoutMs);
     } finally {
       try {
+        await tracing?.close().catch((err) => logger.warn({ err }, "the last traces could not be sent"));
         await gate.close();
         await audit.close();
       } finally {

@@ -10,6 +10,7 @@ import { limits } from "@quiver/protocol/limits";
 import type { Account } from "./fair-queue.ts";
 import { Task } from "./scheduler.ts";
 import { inBackground, type Timer } from "./timers.ts";
+import type { Trace } from "./trace.ts";
 
 /** Options of every call that may take long: how long the caller waits. */
 export type CallOptions = Deadline | CallLimits;
@@ -23,6 +24,8 @@ export type CallLimits = {
   readonly recheck?: (() => void) | undefined;
   /** Milliseconds of time slices, above 0, after which the call fails with `deadline_exceeded`. Default: no limit. */
   readonly workMs?: number | undefined;
+  /** Receives the steps of the call. Default: nobody. */
+  readonly trace?: Trace | undefined;
   /** The account that is charged for the call's time slices. Default: one account for all callers that name none. */
   readonly account?: Account | undefined;
 };
@@ -46,6 +49,8 @@ export class Deadline {
   readonly #account: Account | undefined;
   readonly #workMs: number;
   #task: Task | undefined;
+  /** Receives the steps of the call, if somebody does. */
+  readonly trace: Trace | undefined;
 
   private constructor({
     timeoutMs = Number.POSITIVE_INFINITY,
@@ -53,7 +58,9 @@ export class Deadline {
     recheck,
     account,
     workMs = Number.POSITIVE_INFINITY,
+    trace,
   }: CallLimits) {
+    this.trace = trace;
     this.#account = account;
     this.#workMs = workMs;
     this.#timeoutMs = timeoutMs;
@@ -68,7 +75,7 @@ export class Deadline {
   /** A deadline that starts now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
-    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs"]);
+    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs", "trace"]);
     if (Object.values(options).every((option) => option === undefined)) return Deadline.none;
     return new Deadline(options);
   }

@@ -56,6 +56,7 @@ export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
+export type { Trace, TraceAttributes, TraceSpan } from "../base/trace.ts";
 export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";

@@ -61,6 +61,7 @@ export async function answer<V extends SearchedView>(
   rows: Rows | null = null,
 ): Promise<SearchResponse[]> {
   const deadline = Deadline.of(options);
+  const planning = deadline.trace?.begin("plan");
   const made = makePlan(collection.definition);
   const planned = "queries" in made ? made : deadline.task.begin(made);
   const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
@@ -70,7 +71,10 @@ export async function answer<V extends SearchedView>(
   if (rows !== null) restrict(plan, rows.at(timesOf(collection.currentDefinitions())));
   const needed = kindsOf(plan);
   if (kind && needed.length === 0) needed.push(kind);
+  planning?.end({ queries: plan.queries.length, legs: needed.join() });
+  const acquiring = deadline.trace?.begin("acquire view");
   const view = await collection.acquireView(needed, deadline);
+  acquiring?.end();
   try {
     const beam = needed.includes(kinds.dense)
       ? collection.beamWidth(plan.beam, legDepth(plan, firstDepth(plan)), view)

@@ -7,6 +7,7 @@
 import { limits } from "@quiver/protocol/limits";
 import type { FilterExplanation, SearchResponse } from "@quiver/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
+import type { TraceSpan } from "../base/trace.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
 import type { SearchedView } from "../runtime/view.ts";
@@ -41,7 +42,9 @@ export async function runPlan(
   // What it says of the work would tell of records that the caller does not see.
   const explainsFilter = plan.explain && plan.rows === undefined;
   for (const { filter, queries } of groupsOf(plan)) {
+    const filtering = filter === null ? undefined : plan.deadline.trace?.begin("filter");
     const matches = filter && (await slices.finish(lookUp.matching(filter)));
+    filtering?.end();
     const allowed = matches?.set ?? null;
     const matching =
       explainsFilter && filter ? (await slices.finish(lookUp.visible(filter))).count : undefined;
@@ -60,7 +63,9 @@ export async function runPlan(
       const found = await runQuery(view, legsOf, plan, slices);
       const { hits, groups, rankings } = found;
       const explanations = explainer && (await slices.finish(explainer.explain(found.legs, rankings, hits)));
+      const fetching = plan.deadline.trace?.begin("fetch", { hits: hits.length });
       const results = await slices.finish(fetchAll(view, hits, plan, size));
+      fetching?.end();
       if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
       if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
       responses[query] = { results };
@@ -148,7 +153,9 @@ async function rankQuery(
   const { fusion } = plan;
   const runLeg = (leg: SearchedLeg, k: number): Promise<Hit[]> => {
     plan.deadline.check();
-    return slices.finish(hitsOf(view, leg, k));
+    const span = plan.deadline.trace?.begin("leg", { kind: leg.kind, k });
+    const searched = slices.finish(hitsOf(view, leg, k));
+    return span === undefined ? searched : endedWith(span, searched);
   };
   if (fusion === null) {
     const hits = await runLeg(legs[0], depth);
@@ -159,6 +166,12 @@ async function rankQuery(
   for (const leg of legs) rankings.push({ hits: await runLeg(leg, ofLeg), weight: fusion.weights[leg.kind] });
   const hits = await slices.finish(rankHits(idsOf(view), fuse(rankings, fusion.constant), depth));
   return { hits, rankings };
+}
+
+async function endedWith(span: TraceSpan, searched: Promise<Hit[]>): Promise<Hit[]> {
+  const hits = await searched;
+  span.end({ hits: hits.length });
+  return hits;
 }
 
 const idsOf = (view: SearchedView) => (ordinal: number) => view.identities.of(view.readTxn, ordinal).id;

@@ -5,7 +5,7 @@
 // its next step.
 
 import type { IncomingMessage } from "node:http";
-import { type Account, type CancelSignal, Deadline } from "@quiver/engine/database/contract";
+import { type Account, type CancelSignal, Deadline, type Trace } from "@quiver/engine/database/contract";
 import { limits } from "@quiver/protocol/limits";
 import type { Access } from "../auth/access.ts";
 import { fieldError } from "./validation.ts";
@@ -28,6 +28,7 @@ export class Waits {
    * @param maxMs upper bound of the client's timeout
    * @param workMs of processor time that the request may take; undefined for no limit
    * @param account the request is charged to
+   * @param trace receives the steps of the work, if somebody does
    * @param access of the caller; work also stops when the key is revoked or has expired. Absent if no key is needed
    * @throws invalid_request for a header that is not a number of milliseconds
    */
@@ -36,6 +37,7 @@ export class Waits {
     { defaultMs, maxMs, workMs }: WaitTimes,
     account: Account,
     access: Access | undefined,
+    trace: Trace | undefined,
   ) {
     const wantedMs = timeoutOf(request.headers[timeoutHeader]) ?? defaultMs;
     const timeoutMs = wantedMs === undefined ? undefined : Math.min(wantedMs, maxMs);
@@ -45,6 +47,7 @@ export class Waits {
       recheck: access?.requireValid,
       account,
       workMs,
+      trace,
     });
   }
 

@@ -12,7 +12,9 @@ import { createApplication } from "../application.ts";
 import { openGate } from "../auth/gate.ts";
 import { Connections } from "../connections.ts";
 import { postedLog } from "../operations/log.ts";
+import { startTracing } from "../operations/tracing.ts";
 import { drainConnections } from "../stopping.ts";
+import { version } from "../version.ts";
 import { Forwarding, isForThread } from "./forwarding.ts";
 import { LeasedGate } from "./leases.ts";
 import type { ForgetCall, ListenCall, ThreadStart } from "./messages.ts";
@@ -35,6 +37,8 @@ const leased = new LeasedGate(
 );
 const log = postedLog(config.logLevel, (lines) => calls.tell("log", { lines }));
 
+const tracing = await startTracing(version);
+
 const { app, metrics } = await createApplication({
   config: complete,
   thread: { database, forward: forwarding.forward, isOwn: isForThread },
@@ -44,9 +48,10 @@ const { app, metrics } = await createApplication({
   },
   gate: config.noAuth ? openGate(Date.now, limits.sessionIdleMs, config.corsOrigins) : leased,
   log,
+  tracing,
   connections,
   isStopping: () => isStopping,
-  version: "",
+  version,
 });
 
 const calls: Calls = new Calls(parentPort, {
@@ -64,6 +69,7 @@ const calls: Calls = new Calls(parentPort, {
     await drainConnections(app, connections, config.closeTimeoutMs);
     forwarding.close();
     await database.close();
+    await tracing?.close().catch((err) => log.logger.warn({ err }, "the last traces could not be sent"));
     log.end();
   },
 });

@@ -71,7 +71,9 @@ export class Writes {
   ): Promise<{ version: number; value: unknown }> {
     const end = this.#unserved.begin(bytes);
     try {
+      const storing = deadline.trace?.begin("store", { kind: request.kind, bytes });
       const written = await this.write(request, deadline);
+      storing?.end({ version: written.version });
       end(written.version);
       const indexer = this.#state.indexer;
       const served = indexer === null ? Number.POSITIVE_INFINITY : (indexer.viewAt(0)?.version ?? -1);

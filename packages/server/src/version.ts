@@ -1,0 +1,7 @@
+// Which version of the program is this?
+
+import { readFileSync } from "node:fs";
+
+export const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
