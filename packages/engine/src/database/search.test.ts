@@ -251,7 +251,7 @@ it.each([
   [["a", 7], "stop_words[1]", "number"],
   [["a", null], "stop_words[1]", "null"],
   // biome-ignore lint/suspicious/noSparseArray: the hole is what is tested.
-  [["a", , "b"], "stop_words[1]", "undefined"],
+  [["a", , "b"], "stop_words[1]", "missing"],
   [["x".repeat(256)], "stop_words[0]", "256 bytes"],
   [["\ud800"], "stop_words[0]", "surrogate"],
 ])("[Q15] the stop words %j are refused, at %s", async (stop_words, path, words) => {
