@@ -338,8 +338,12 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * The records whose dense vectors are nearest to that of a record, without itself.
    * @throws QuiverError vector_not_found
    */
-  neighbors(id: string, request: NeighborsInput = {}, call: CallOptions = {}): Promise<SearchResponse> {
-    const { top_k, filter, include } = request;
+  neighbors(
+    id: string,
+    request: For<Metadata, NeighborsInput> = {},
+    call: CallOptions = {},
+  ): Promise<SearchResponse> {
+    const { top_k, filter, include } = request as NeighborsInput;
     const query = {
       top_k: top_k?.toString(),
       filter: filter == null ? undefined : JSON.stringify(filter),

@@ -9,6 +9,7 @@ import type { CallLimits, Database } from "@quiver/engine/database/contract";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { calls, type EmbeddedCall, type EmbeddedRoute } from "./calls.ts";
+import { withPlainFilters } from "./plain-filters.ts";
 import { recordForm } from "./record-form.ts";
 import { exportResponse, snapshotResponse } from "./responses.ts";
 
@@ -28,7 +29,15 @@ export class EmbeddedTransport implements Transport {
     call?.signal?.throwIfAborted();
     if (!Object.hasOwn(calls, route)) throw serverOnly(route);
     const act = calls[route as EmbeddedRoute] as (call: EmbeddedCall<RouteName>) => unknown;
-    const request = { database: this.#database, params, query, body, upload, options: limitsOf(parts) };
+    const options = limitsOf(parts);
+    const request = {
+      database: this.#database,
+      params,
+      query,
+      body: withPlainFilters(body),
+      upload,
+      options,
+    };
     try {
       return (await act(request as never)) as AnswerOf<R>;
     } catch (error) {
