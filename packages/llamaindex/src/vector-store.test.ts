@@ -177,6 +177,8 @@ overBothDatabases((database) => {
     expect(await codeOf(queryOf("x", { filters: { filters: [notAList] } }))).toBe("invalid_filter");
     const unknown = { key: "legs", operator: "~" } as never;
     expect(await codeOf(queryOf("x", { filters: { filters: [unknown] } }))).toBe("invalid_filter");
-    await expect(() => store.add([new TextNode({ text: "no embedding" })])).rejects.toThrow("Embedding not set");
+    await expect(() => store.add([new TextNode({ text: "no embedding" })])).rejects.toThrow(
+      "Embedding not set",
+    );
   });
 });
