@@ -13,6 +13,7 @@ export default defineConfig({
             "packages/*/{src,test}/**/*.test.ts",
             "tests/**/*.test.ts",
             "tools/**/*.test.ts",
+            "examples/*.test.ts",
             "bench/{shared,sparse,text}/*.test.ts",
           ],
         },
