@@ -14,6 +14,7 @@ export default defineConfig({
             "tests/**/*.test.ts",
             "tools/**/*.test.ts",
             "bench/{servers,shared,sparse,text}/*.test.ts",
+            "examples/*.test.ts",
           ],
         },
       },

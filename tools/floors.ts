@@ -54,6 +54,10 @@ const modules: Readonly<Record<string, Module>> = {
   database: { floor: 5.5, sees: ["protocol", "client", "server", "engine/database"] },
   cli: { floor: 6, sees: ["protocol", "client", "server", "database"] },
   console: { floor: 6, sees: ["protocol", "client"] },
+  // Integrations are published beside the client, so they use only what its entry exports.
+  langchain: { floor: 6, sees: ["client"] },
+  llamaindex: { floor: 6, sees: ["client"] },
+  mcp: { floor: 6, sees: ["client", "database"] },
 };
 
 /** The only pair of modules on one floor in which one may import the other. */

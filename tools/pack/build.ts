@@ -12,7 +12,15 @@ import { routes } from "@quiver/protocol/routes";
 import { Flattener } from "./flatten.ts";
 import { kernelsModule } from "./kernels.ts";
 import { manifestOf } from "./manifest.ts";
-import { compiledFile, type PackageName, Places, reachable } from "./places.ts";
+import {
+  compiledFile,
+  entries,
+  folders,
+  type PackageName,
+  Places,
+  packageNames,
+  reachable,
+} from "./places.ts";
 import { rewriteImports, rewriteUrls, threadsOf } from "./rewrite.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -20,13 +28,13 @@ const cache = join(root, ".cache", "pack");
 const compiled = join(cache, "compiled");
 const staged = join(cache, "packages");
 
-/** The modules that a package begins with: the entry, and for the command the program itself. */
-const roots: Readonly<Record<PackageName, { readonly module: string; readonly readme: string }>> = {
-  "@quiver/client": { module: "client/client", readme: "packages/client/README.md" },
-  "@quiver/database": { module: "database/index", readme: "packages/database/README.md" },
-  quiver: { module: "cli/main", readme: "packages/cli/README.md" },
+/** The programs of packages that have a command. */
+const commands: Readonly<Partial<Record<PackageName, string>>> = {
+  quiver: "cli/main",
+  "@quiver/mcp": "mcp/main",
 };
-const names = Object.keys(roots) as PackageName[];
+/** The modules that the packages begin with. */
+const roots = [...Object.values(entries), ...Object.values(commands)];
 
 /** Writes a tarball of each published package. @returns their paths */
 export async function pack(out: string): Promise<string[]> {
@@ -37,13 +45,13 @@ export async function pack(out: string): Promise<string[]> {
   for (const module of modules) writeModule(module, places);
   await writeDeclarations(places);
   mkdirSync(out, { recursive: true });
-  return names.map((name) => {
+  return packageNames.map((name) => {
     const folder = join(staged, name);
     writeFileSync(
       join(folder, "package.json"),
       `${JSON.stringify(manifestOf(name, root, sourcesOf(folder)), null, 2)}\n`,
     );
-    cpSync(join(root, roots[name].readme), join(folder, "README.md"));
+    cpSync(join(root, "packages", folders[name], "README.md"), join(folder, "README.md"));
     cpSync(join(root, "LICENSE"), join(folder, "LICENSE"));
     const [{ filename }] = JSON.parse(
       execFileSync("npm", ["pack", "--json", "--pack-destination", resolve(out)], {
@@ -68,10 +76,7 @@ const textOf = (module: string, extension: ".js" | ".d.ts") =>
 
 /** Everything that the packages load, threads included. */
 function loadedModules(): Set<string> {
-  let modules = reachable(
-    compiled,
-    Object.values(roots).map(({ module }) => module),
-  );
+  let modules = reachable(compiled, roots);
   for (;;) {
     const threads = [...modules].flatMap((module) => threadsOf(textOf(module, ".js"), module));
     const found = reachable(compiled, [...modules, ...threads]);
@@ -124,8 +129,8 @@ async function writeDeclarations(places: Places): Promise<void> {
     text = text.replaceAll('"@quiver/protocol/routes"', '"@quiver/client/endpoints"');
     write(inClient, module, ".d.ts", rewriteImports(text, module, inClient));
   }
-  for (const module of reachable(compiled, ["database/index"], ".d.ts")) {
-    if (places.packageOf(module) !== "@quiver/database") continue;
+  for (const module of reachable(compiled, Object.values(entries), ".d.ts")) {
+    if (inClient.packageOf(module) === "@quiver/client") continue;
     write(places, module, ".d.ts", rewriteImports(textOf(module, ".d.ts"), module, places));
   }
 }

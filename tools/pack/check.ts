@@ -28,12 +28,15 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { build as viteBuild } from "vite";
 import { pack } from "./build.ts";
+import { folders } from "./places.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const consumers = join(import.meta.dirname, "consumers");
 /** What `consumers/steps.mjs` finds, everywhere. */
 const expected = "dune, solaris, dune, dune+emma+solaris, QuiverError vector_not_found 404";
+/** What `consumers/integrations.mjs` finds. */
+const integrated = "langchain bee, llamaindex whale, embeddings bee, mcp 5 tools whale";
 /** What are-the-types-wrong says of every package without CommonJS. */
 const esmOnly = new Set(["CJSResolvesToESM", "NoResolution"]);
 
@@ -52,6 +55,7 @@ export async function checkPackages(): Promise<Report> {
     await compile(project, report);
     const olderNode = olderNodeOf(report);
     await embed(project, olderNode, report);
+    await integrate(project, report);
     await serve(project, olderNode, report);
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -99,7 +103,16 @@ async function install(project: string, tarballs: readonly string[]): Promise<vo
   );
   for (const name of readdirSync(consumers)) copyFileSync(join(consumers, name), join(project, name));
   const options = ["--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
-  await run("npm", ["install", ...options, ...tarballs], { cwd: project });
+  await run("npm", ["install", ...options, ...tarballs, ...frameworks()], { cwd: project });
+}
+
+/** The frameworks in the versions that the integrations are tested with. */
+function frameworks(): string[] {
+  return Object.values(folders).flatMap((folder) => {
+    const manifest = readFileSync(join(root, "packages", folder, "package.json"), "utf8");
+    const { devDependencies = {} } = JSON.parse(manifest) as { devDependencies?: Record<string, string> };
+    return Object.entries(devDependencies).map(([name, version]) => `${name}@${version}`);
+  });
 }
 
 async function compile(project: string, { errors }: Report): Promise<void> {
@@ -109,11 +122,17 @@ async function compile(project: string, { errors }: Report): Promise<void> {
     7: "node_modules/typescript",
   };
   const modules = { nodenext: "nodenext", bundler: "esnext" };
-  const programs = { "typed.ts": "es2022,dom,dom.iterable,esnext.disposable", "typed-page.ts": "es2022,dom" };
+  const newest = "es2022,dom,dom.iterable,esnext.disposable";
+  // The declarations of the frameworks themselves need not be without errors in every compiler.
+  const programs = {
+    "typed.ts": { libraries: newest, skipLibCheck: "false" },
+    "typed-page.ts": { libraries: "es2022,dom", skipLibCheck: "false" },
+    "typed-integrations.ts": { libraries: newest, skipLibCheck: "true" },
+  };
   for (const [version, path] of Object.entries(compilers)) {
     for (const [moduleResolution, module] of Object.entries(modules)) {
-      for (const [program, libraries] of Object.entries(programs)) {
-        const options = ["--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022"];
+      for (const [program, { libraries, skipLibCheck }] of Object.entries(programs)) {
+        const options = ["--noEmit", "--strict", "--skipLibCheck", skipLibCheck, "--target", "es2022"];
         const kind = ["--module", module, "--moduleResolution", moduleResolution, "--lib", libraries];
         const args = [join(root, path, "bin", "tsc"), ...options, ...kind, program];
         const { output } = await outputOf(process.execPath, args, project);
@@ -157,6 +176,12 @@ async function embed(project: string, olderNode: string | undefined, { errors }:
   const command = await outputOf(olderNode, ["node_modules/quiver/dist/main.js", "--version"], project);
   if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
     errors.push(`quiver, older Node.js: ${command.output}`);
+}
+
+/** A program uses every integration, on a database in its process; the MCP server is the installed command. */
+async function integrate(project: string, { errors }: Report): Promise<void> {
+  const { output } = await outputOf(process.execPath, ["integrations.mjs", "integrated"], project);
+  if (output.trim() !== integrated) errors.push(`the integrations found: ${output}`);
 }
 
 /** The installed command serves; programs and pages are its clients. */

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { join } from "node:path";
-import { importsOf, type PackageName } from "./places.ts";
+import { folders, importsOf, type PackageName } from "./places.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
@@ -26,6 +26,30 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     engines: { node: ">=24" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
   },
+  "@quiver/langchain": {
+    description:
+      "The vector database Quiver as a vector store of LangChain.js: hybrid retrieval, filters, MMR.",
+    keywords: ["vector", "database", "langchain", "rag", "retriever", "hybrid", "quiver"],
+    engines: { node: ">=20" },
+    sideEffects: false,
+    exports: { ".": { types: "./dist/vector-store.d.ts", default: "./dist/vector-store.js" } },
+  },
+  "@quiver/llamaindex": {
+    description:
+      "The vector database Quiver as a vector store of LlamaIndex.TS: hybrid and MMR queries, filters.",
+    keywords: ["vector", "database", "llamaindex", "rag", "retriever", "hybrid", "quiver"],
+    engines: { node: ">=20" },
+    sideEffects: false,
+    exports: { ".": { types: "./dist/vector-store.d.ts", default: "./dist/vector-store.js" } },
+  },
+  "@quiver/mcp": {
+    description:
+      "The vector database Quiver as tools of the Model Context Protocol: `npx @quiver/mcp`, read-only by default.",
+    keywords: ["vector", "database", "mcp", "model context protocol", "search", "quiver"],
+    engines: { node: ">=20" },
+    bin: { "quiver-mcp": "./dist/main.js" },
+    exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" } },
+  },
   quiver: {
     description: "The command line of the vector database Quiver: `npx quiver serve` runs the server.",
     keywords: ["vector", "database", "search", "server", "cli", "quiver"],
@@ -40,15 +64,16 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
   const { version, license } = read("package.json") as { version: string; license: string };
   const versions: Record<string, string> = Object.assign(
     {},
-    ...["protocol", "engine", "server", "cli"].map(
+    ...["protocol", "engine", "server", "mcp", "cli"].map(
       (folder) => read(`packages/${folder}/package.json`).dependencies,
     ),
   );
+  const { peerDependencies, peerDependenciesMeta } = read(`packages/${folders[name]}/package.json`);
   const dependencies: Record<string, string> = {};
   for (const { specifier } of files.flatMap(importsOf)) {
     if (specifier.startsWith(".") || isBuiltin(specifier)) continue;
     const dependency = /^(@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier;
-    if (dependency === name) continue;
+    if (dependency === name || dependency in (peerDependencies ?? {})) continue;
     const wanted = dependency.startsWith("@quiver/") ? version : versions[dependency];
     if (wanted === undefined)
       throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
@@ -63,5 +88,7 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     ...own[name],
     files: ["dist"],
     ...(Object.keys(sorted).length > 0 && { dependencies: sorted }),
+    ...(peerDependencies !== undefined && { peerDependencies }),
+    ...(peerDependenciesMeta !== undefined && { peerDependenciesMeta }),
   };
 }

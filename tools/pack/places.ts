@@ -1,19 +1,33 @@
 // In which published package, and in which file of it, is each module?
 //
-// A module is named by its source without `src`: `engine/query/plan` is packages/engine/src/query/plan.ts. Three packages are published. The
-// client has its own modules and those of the protocol that they load; the database has the engine, the kernels, the server and the rest of
-// the protocol; the command line has its own.
+// A module is named by its source without `src`: `engine/query/plan` is packages/engine/src/query/plan.ts. The client has its own modules and
+// those of the protocol that they load; the database has the engine, the kernels, the server and the rest of the protocol; the command line
+// and the integrations have their own.
 
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import ts from "typescript-6";
 
-export type PackageName = "@quiver/client" | "@quiver/database" | "quiver";
+/** The folder of each published package under packages/. */
+export const folders = {
+  "@quiver/client": "client",
+  "@quiver/database": "database",
+  "@quiver/langchain": "langchain",
+  "@quiver/llamaindex": "llamaindex",
+  "@quiver/mcp": "mcp",
+  quiver: "cli",
+} as const;
 
-/** The module that a published package is imported as. */
-const entries: Readonly<Record<string, string>> = {
+export type PackageName = keyof typeof folders;
+export const packageNames = Object.keys(folders) as PackageName[];
+
+/** The module that a published package is imported as; the command line cannot be imported. */
+export const entries: Readonly<Partial<Record<PackageName, string>>> = {
   "@quiver/client": "client/client",
   "@quiver/database": "database/index",
+  "@quiver/langchain": "langchain/vector-store",
+  "@quiver/llamaindex": "llamaindex/vector-store",
+  "@quiver/mcp": "mcp/index",
 };
 
 /** The compiled file of a module. */
@@ -26,7 +40,7 @@ export const compiledFile = (compiled: string, module: string, extension: ".js" 
 export function moduleOf(specifier: string, from: string): string | undefined {
   if (specifier.startsWith("."))
     return posix.join(posix.dirname(from), specifier).replace(/\.(js|ts|d\.ts)$/, "");
-  if (Object.hasOwn(entries, specifier)) return entries[specifier];
+  if (Object.hasOwn(entries, specifier)) return entries[specifier as PackageName];
   const match = /^@quiver\/(\w+)\/(.+)$/.exec(specifier);
   return match === null ? undefined : `${match[1]}/${match[2]}`;
 }
@@ -67,14 +81,13 @@ export class Places {
 
   packageOf(module: string): PackageName {
     const [folder] = module.split("/");
-    if (folder === "cli") return "quiver";
-    return folder === "client" || this.#ofClient.has(module) ? "@quiver/client" : "@quiver/database";
+    if (this.#ofClient.has(module)) return "@quiver/client";
+    return packageNames.find((name) => folders[name] === folder) ?? "@quiver/database";
   }
 
   /** Path in the package, without an extension: `dist/protocol/errors`. */
   pathOf(module: string): string {
-    const own = { "@quiver/client": "client/", "@quiver/database": "database/", quiver: "cli/" };
-    const prefix = own[this.packageOf(module)];
+    const prefix = `${folders[this.packageOf(module)]}/`;
     return `dist/${module.startsWith(prefix) ? module.slice(prefix.length) : module}`;
   }
 

@@ -191,7 +191,7 @@ function parseErrorBody(body: string): { code: string; message: string; details:
 }
 
 /** The `code` of the innermost cause that has one: fetch wraps the errors of the system. */
-function systemCode(thrown: unknown): string | undefined {
+export function systemCode(thrown: unknown): string | undefined {
   let code: string | undefined;
   for (let at = thrown; at instanceof Error; at = at.cause) {
     const own = (at as Error & { code?: unknown }).code;
@@ -206,7 +206,8 @@ function innermostMessage(thrown: unknown): string {
   return message;
 }
 
-function excerpt(body: string): string {
+/** The beginning of a body, on one line. */
+export function excerpt(body: string): string {
   const line = body.replace(/\s+/g, " ").trim();
   return line.length <= excerptCharsMax ? line : `${line.slice(0, excerptCharsMax)}...`;
 }

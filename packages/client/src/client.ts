@@ -33,9 +33,13 @@ export {
   type TextIndexInput,
 } from "./collection.ts";
 export { Database, type NewCollection, type RouteRequest } from "./database.ts";
+export { type Embed, type EmbedderOptions, type EmbedOptions, embedder } from "./embed.ts";
+export { type EmbeddingCache, memoryCache } from "./embedding-cache.ts";
+export { type EnsureTextsOptions, ensureTexts } from "./ensure-texts.ts";
 export { RecordExport } from "./export.ts";
 export type { AnyMetadata, FieldName, FilterOf, PatchOf } from "./filter-types.ts";
 export type { ClientOptions, RetryEvent } from "./http-transport.ts";
+export { type OpenAiEmbeddingsOptions, openAiEmbeddings } from "./openai-embeddings.ts";
 export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";
 export {
   type BatchDenseSearchInput,
@@ -47,10 +51,24 @@ export {
 } from "./search.ts";
 export { SnapshotDownload } from "./snapshot-download.ts";
 export { Transaction } from "./transaction.ts";
+export {
+  type TransformersEmbeddingsOptions,
+  type TransformersModule,
+  transformersEmbeddings,
+} from "./transformers-embeddings.ts";
 export type { BatchOptions, CallOptions } from "./transport.ts";
 export type { Records, UpsertResult } from "./upsert.ts";
 export type { WaitOptions } from "./wait.ts";
 export { Where, type WhereFunction, where, whereOf } from "./where.ts";
+export {
+  type DenseTextSearchInput,
+  type HybridTextSearchInput,
+  TextCollection,
+  TextCollectionSearch,
+  type TextRecords,
+  type WithEmbeddingsOptions,
+  withEmbeddings,
+} from "./with-embeddings.ts";
 
 /** A new API key. */
 export type NewKey = Omit<CreateKey, "filter"> & {

@@ -32,6 +32,7 @@ import {
   type Form,
   type RequestParts,
   type Runtime,
+  retryDelayMs,
   systemRuntime,
   type Transport,
 } from "./transport.ts";
@@ -40,9 +41,6 @@ export const defaults = {
   url: "http://127.0.0.1:8443",
   timeoutMs: 60_000,
   retries: 4,
-  /** The n-th wait is random between 0 and this, doubled n times, up to the maximum. */
-  delayStepMs: 100,
-  delayMaxMs: 5_000,
 } as const;
 
 /** The server's address, and the timeouts and retries of a client. */
@@ -276,8 +274,7 @@ class Patience {
     const now = this.#runtime.now();
     this.#firstFailureAt ??= now;
     this.#lastError = error;
-    const step = Math.min(defaults.delayMaxMs, defaults.delayStepMs * 2 ** Math.min(this.#retries, 20));
-    const delayMs = Math.max(retryAfterMs, Math.round(this.#runtime.random() * step));
+    const delayMs = Math.max(retryAfterMs, retryDelayMs(this.#retries, this.#runtime));
     const enough =
       this.#retryForMs === undefined
         ? this.#retries >= this.#retriesMax

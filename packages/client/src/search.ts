@@ -99,7 +99,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    */
   recommend(request: For<Metadata, RecommendInput>, call: CallOptions = {}): Promise<SearchResponse> {
     const { form } = this.#transport;
-    const body = withExamples(form, withExamples(form, request, "positive"), "negative");
+    const body = withExamples(form, withExamples(form, request as RecommendInput, "positive"), "negative");
     return this.#transport.request("recommend", { params: this.#params, body, call });
   }
 

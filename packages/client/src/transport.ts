@@ -77,6 +77,17 @@ export const systemRuntime: Runtime = {
     }),
 };
 
+const delayStepMs = 100;
+const delayMaxMs = 5_000;
+
+/**
+ * Milliseconds to wait before a retry: random between 0 and a step that doubles with each retry, up to a maximum.
+ * @param retries that were made before
+ */
+export function retryDelayMs(retries: number, { random }: Pick<Runtime, "random">): number {
+  return Math.round(random() * Math.min(delayMaxMs, delayStepMs * 2 ** Math.min(retries, 20)));
+}
+
 /** The parts of a request besides its endpoint. */
 export type RequestParts = {
   params?: Readonly<Record<string, string>>;

@@ -178,6 +178,45 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     expect(await codeOf(collection.count({ legs: { is: 6 } } as never))).toEqual(["invalid_filter", 400]);
   });
 
+  it("[P1] conditions of `where` are filters of every request that takes one, alone and inside of plain ones", async () => {
+    const collection = await makeCollection({ records: animals });
+    const { search, where } = collection;
+    const wanted = where("id").in(["bee", "whale"]);
+    const inside = { and: [wanted, { not: where("legs").exists() }] };
+    const ids = ({ results }: { results: { id: string }[] }) => results.map(({ id }) => id).sort();
+    const vector = [1, 0];
+    const terms = [{ index: 9, value: 1 }];
+    for (const [filter, found] of [
+      [wanted, ["bee", "whale"]],
+      [inside, ["whale"]],
+    ] as const) {
+      expect(ids(await search.dense({ query_vector: vector, filter }))).toEqual(found);
+      expect(ids(await search.sparse({ query_terms: terms, filter }))).toEqual(["whale"]);
+      expect(ids(await search.text({ query: "bees whales", filter }))).toEqual(found);
+      expect(ids(await search.hybrid({ query_vector: vector, query_text: "ants", filter }))).toEqual(found);
+      expect(ids(await search.recommend({ positive: ["ant"], filter }))).toEqual(found);
+      expect(ids(await collection.neighbors("ant", { filter }))).toEqual(found);
+      const dense = await search.batchDense({ queries: [{ vector, filter }] });
+      expect(ids(dense[0])).toEqual(found);
+      expect(ids((await search.batchSparse({ query_terms_list: [[[9, 1]]], filter }))[0])).toEqual(["whale"]);
+      expect(ids((await search.batchText({ queries: [{ query: "bees whales", filter }] }))[0])).toEqual(
+        found,
+      );
+      const hybrid = await search.batchHybrid({
+        queries: [{ query_vector: vector, query_text: "bees", filter }],
+      });
+      expect(ids(hybrid[0])).toEqual(found);
+      expect(await collection.count(filter)).toBe(found.length);
+      expect(await collection.facet({ field: "id", filter })).toHaveLength(found.length);
+      expect((await collection.scroll({ filter })).vectors.map(({ id }) => id)).toEqual(found);
+      const exported: string[] = [];
+      for await (const { id } of collection.export({ filter }).records()) exported.push(id);
+      expect(exported.sort()).toEqual(found);
+    }
+    expect(await collection.updateMatching(inside, { big: true })).toBe(1);
+    expect(await collection.deleteMatching(where("big").eq(true))).toBe(1);
+  });
+
   it("indexes are created, shown, waited for and deleted", async () => {
     const collection = await makeCollection({ records: animals });
     await collection.waitForIndex({ timeoutMs: 10_000 });

@@ -117,6 +117,10 @@ export const errorKinds = {
     "The client received no response: connection refused, reset or timed out. Raised by the client only.",
     true,
   ),
+  embedding_failed: kind(
+    0,
+    "An embedding returned no vector for a text, or its endpoint an error. Raised by the client only.",
+  ),
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;

@@ -1,0 +1,102 @@
+// How does a model in the same process embed texts, with transformers.js?
+//
+// `@huggingface/transformers` is an optional peer: it is loaded when the first text is embedded, and nothing else of this package needs it.
+
+import { QuiverError } from "@quiver/protocol/errors";
+import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { type Embed, type EmbedderOptions, embedder, embedderOptions } from "./embed.ts";
+
+/** What is used of transformers.js. */
+export type TransformersModule = {
+  pipeline(task: "feature-extraction", model: string, options?: Record<string, unknown>): Promise<unknown>;
+};
+
+type Extract = (
+  texts: string[],
+  options: { pooling: string; normalize: boolean },
+) => Promise<{ readonly dims: readonly number[]; readonly data: ArrayLike<number> }>;
+
+export type TransformersEmbeddingsOptions = EmbedderOptions & {
+  /** A model for feature extraction, such as `Xenova/all-MiniLM-L6-v2`, or the path of one. */
+  model: string;
+  /** How the vectors of a text's tokens become one: as the model's card says. Default "mean". */
+  pooling?: "mean" | "cls" | "last_token" | "first_token";
+  /** Whether vectors get the length 1. Default true. */
+  normalize?: boolean;
+  /** Options of `pipeline` itself: `dtype`, `device`, `revision`, `cache_dir`. */
+  pipelineOptions?: Record<string, unknown>;
+  /**
+   * Loads the module. A bundler finds it only with `() => import("@huggingface/transformers")` in the program itself. Default: that import,
+   * at run time.
+   */
+  load?: () => Promise<TransformersModule>;
+};
+
+const ownOptions: readonly (keyof TransformersEmbeddingsOptions)[] = [
+  ...embedderOptions,
+  "model",
+  "pooling",
+  "normalize",
+  "pipelineOptions",
+  "load",
+];
+
+/** In a variable, so that bundlers do not look for a package that need not be there. */
+const packageName: string = "@huggingface/transformers";
+
+/**
+ * Embeddings of a model in the same process, by transformers.js, with the batches and cache of `embedder`. The model is loaded once, with the
+ * first text. Default `concurrency` 1 and `batchTexts` 16, because the model uses all cores.
+ *
+ * @example
+ * ```ts no-run
+ * import { transformersEmbeddings } from "@quiver/client";
+ * const embed = transformersEmbeddings({ model: "Xenova/all-MiniLM-L6-v2", pipelineOptions: { dtype: "q8" } });
+ * const [vector] = await embed(["how do bees navigate"]);
+ * console.log(vector.length); // 384
+ * ```
+ * @throws QuiverError embedding_failed if the package is not installed
+ */
+export function transformersEmbeddings(options: TransformersEmbeddingsOptions): Embed {
+  refuseUnknownOptions(options, ownOptions);
+  const { model, pooling = "mean", normalize = true, pipelineOptions, load = loadPackage, ...rest } = options;
+  let loaded: Promise<Extract> | undefined;
+  const extractor = () => {
+    loaded ??= load()
+      .then(({ pipeline }) => pipeline("feature-extraction", model, pipelineOptions))
+      .then((extract) => extract as Extract);
+    // A model whose loading failed is loaded again by the next call.
+    loaded.catch(() => {
+      loaded = undefined;
+    });
+    return loaded;
+  };
+  const embed: Embed = async (texts) => {
+    const extract = await extractor();
+    const { dims, data } = await extract(texts, { pooling, normalize });
+    const [count, dimension] = dims;
+    if (dims.length !== 2 || count !== texts.length) {
+      throw new QuiverError(
+        "embedding_failed",
+        `The model ${JSON.stringify(model)} returned a tensor of the shape [${dims.join(", ")}] for ${texts.length} texts, expected [${texts.length}, dimension].`,
+        { dims },
+      );
+    }
+    const floats = Float32Array.from(data);
+    return texts.map((_, i) => floats.slice(i * dimension, (i + 1) * dimension));
+  };
+  return embedder(embed, { concurrency: 1, batchTexts: 16, ...rest });
+}
+
+async function loadPackage(): Promise<TransformersModule> {
+  try {
+    return await import(packageName);
+  } catch (cause) {
+    throw new QuiverError(
+      "embedding_failed",
+      `transformersEmbeddings needs the package ${packageName}, which cannot be loaded (${(cause as Error).message}). Install it: npm install ${packageName}; in a bundle, pass load: () => import("${packageName}").`,
+      { package: packageName },
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,51 @@
+// How does a test run over both ways to a database?
+//
+// Each in a directory of its own, for one group of tests: a server over HTTP, and the same process.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { open, startServer } from "@quiver/database";
+import { afterAll, beforeAll, describe } from "vitest";
+import { connect, type Database } from "../src/client.ts";
+
+/** Where a group's database is: at the address of a server with a key, or in a directory that this process has open. */
+export type Place = { readonly url?: string; readonly apiKey?: string; readonly dataDir: string };
+
+const apiKey = "the-admin-key";
+
+/** Groups the tests twice. @param tests get functions that give the database and its place once the tests run */
+export function overBothDatabases(tests: (database: () => Database, place: () => Place) => void): void {
+  describe.each([
+    {
+      where: "over HTTP",
+      start: async (dataDir: string) => {
+        const server = await startServer({ dataDir, port: 0, adminKey: apiKey, logLevel: "silent" });
+        const database: Database = connect(server.url, { apiKey });
+        return { database, url: server.url, stop: () => server.close() };
+      },
+    },
+    {
+      where: "in process",
+      start: async (dataDir: string) => {
+        const database = await open(dataDir);
+        return { database, url: undefined, stop: () => database.close() };
+      },
+    },
+  ])("$where", ({ start }) => {
+    let running: { database: Database; url: string | undefined; stop: () => Promise<void> };
+    let dataDir: string;
+    beforeAll(async () => {
+      dataDir = mkdtempSync(join(tmpdir(), "quiver-both-"));
+      running = await start(dataDir);
+    });
+    afterAll(async () => {
+      await running.stop();
+      rmSync(dataDir, { recursive: true });
+    });
+    tests(
+      () => running.database,
+      () => ({ dataDir, ...(running.url !== undefined && { url: running.url, apiKey }) }),
+    );
+  });
+}

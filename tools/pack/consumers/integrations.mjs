@@ -1,0 +1,58 @@
+// With the frameworks installed: node integrations.mjs DIR
+
+import { Document } from "@langchain/core/documents";
+import { TextNode } from "@llamaindex/core/schema";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiver/client";
+import { open } from "@quiver/database";
+import { QuiverVectorStore } from "@quiver/langchain";
+import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
+
+const [directory] = process.argv.slice(2);
+const words = ["bees", "dance", "whales", "sing"];
+const vectorOf = (text) => words.map((word) => (text.includes(word) ? 1 : 0.01));
+const texts = { bee: "bees dance", whale: "whales sing" };
+
+const database = await open(directory);
+
+const embeddings = {
+  embedDocuments: async (all) => all.map(vectorOf),
+  embedQuery: async (text) => vectorOf(text),
+};
+const documents = Object.entries(texts).map(([id, pageContent]) => new Document({ id, pageContent }));
+const store = await QuiverVectorStore.fromDocuments(documents, embeddings, {
+  database,
+  collection: "documents",
+});
+const [{ id: document }] = await store.asRetriever(1).invoke("dance");
+
+const nodes = new NodeStore({ database, collection: "nodes", embedModel: {} });
+await nodes.add(
+  Object.entries(texts).map(([id_, text]) => new TextNode({ id_, text, embedding: vectorOf(text) })),
+);
+const { ids } = await nodes.query({ queryEmbedding: vectorOf("sing"), similarityTopK: 1, mode: "default" });
+
+const embed = embedder(async (all) => all.map(vectorOf), { cache: memoryCache() });
+const collection = await ensureTexts(database, "texts", { dimension: words.length });
+const embedded = withEmbeddings(collection, embed);
+await embedded.upsert(Object.entries(texts).map(([id, text]) => ({ id, text })));
+const { results } = await embedded.search.dense({ query: "bees", top_k: 1 });
+await database.close();
+
+const args = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", directory];
+const client = new Client({ name: "consumer", version: "1" });
+await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+const { tools } = await client.listTools();
+const search = { name: "search", arguments: { collection: "texts", query_text: "whales" } };
+const { structuredContent } = await client.callTool(search);
+await client.close();
+
+console.log(
+  [
+    `langchain ${document}`,
+    `llamaindex ${ids[0]}`,
+    `embeddings ${results[0].id}`,
+    `mcp ${tools.length} tools ${structuredContent.results[0].id}`,
+  ].join(", "),
+);
