@@ -36,7 +36,7 @@ const consumers = join(import.meta.dirname, "consumers");
 /** What `consumers/steps.mjs` finds, everywhere. */
 const expected = "dune, solaris, dune, dune+emma+solaris, QuiverError vector_not_found 404";
 /** What `consumers/integrations.mjs` finds. */
-const integrated = "langchain bee, llamaindex whale, embeddings bee, mcp 5 tools whale";
+const integrated = "langchain bee, llamaindex whale, embeddings bee, import 1, mcp 5 tools whale";
 /** What are-the-types-wrong says of every package without CommonJS. */
 const esmOnly = new Set(["CJSResolvesToESM", "NoResolution"]);
 

@@ -6,6 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiver/client";
 import { open } from "@quiver/database";
+import { importFrom } from "@quiver/import";
 import { QuiverVectorStore } from "@quiver/langchain";
 import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
 
@@ -38,6 +39,8 @@ const collection = await ensureTexts(database, "texts", { dimension: words.lengt
 const embedded = withEmbeddings(collection, embed);
 await embedded.upsert(Object.entries(texts).map(([id, text]) => ({ id, text })));
 const { results } = await embedded.search.dense({ query: "bees", top_k: 1 });
+const points = new Blob([JSON.stringify({ id: 1, payload: { text: "owls" }, vector: vectorOf("owls") })]);
+const imported = await importFrom("qdrant", points, collection, { text: "text" });
 await database.close();
 
 const args = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", directory];
@@ -53,6 +56,7 @@ console.log(
     `langchain ${document}`,
     `llamaindex ${ids[0]}`,
     `embeddings ${results[0].id}`,
+    `import ${imported.records}`,
     `mcp ${tools.length} tools ${structuredContent.results[0].id}`,
   ].join(", "),
 );
