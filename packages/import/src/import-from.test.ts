@@ -260,6 +260,30 @@ describe("any format", () => {
     expect(found).toEqual([{ id: "1", dense_values: [1] }]);
   });
 
+  it("stops reading when the collection refuses a record", async () => {
+    for (const [format, head, line] of [
+      ["qdrant", "", '{"id":1,"vector":[1]}\n'],
+      ["qdrant", "[", '{"id":1,"vector":[1]},\n'],
+      ["pgvector", "id,embedding\n", "1,[1]\n"],
+    ] as const) {
+      let isClosed = false;
+      async function* endless(): AsyncGenerator<Uint8Array> {
+        try {
+          yield new TextEncoder().encode(head);
+          for (;;) yield new TextEncoder().encode(line.repeat(100));
+        } finally {
+          isClosed = true;
+        }
+      }
+      const upsert = async (records: unknown) => {
+        for await (const _ of records as AsyncIterable<unknown>) throw new Error("refused");
+        return { upserted: 0, requests: 0 };
+      };
+      await expect(importFrom(format, endless(), { upsert })).rejects.toThrow("refused");
+      await expect.poll(() => isClosed, { timeout: 5_000 }).toBe(true);
+    }
+  });
+
   it("passes on what reading throws", async () => {
     async function* broken(text: string): AsyncGenerator<Uint8Array> {
       yield* inChunks(text, 5);

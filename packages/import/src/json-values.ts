@@ -8,6 +8,7 @@
 
 import { QuiverError } from "@quiver/client";
 import { JSONParser } from "@streamparser/json";
+import { prepended } from "./prepended.ts";
 
 export type JsonObject = { readonly [name: string]: unknown };
 
@@ -125,11 +126,6 @@ async function* lines(texts: AsyncIterable<string>): AsyncGenerator<string> {
     rest.push(parts[parts.length - 1]);
   }
   yield rest.join("");
-}
-
-async function* prepended(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
-  yield first;
-  yield* rest;
 }
 
 function parsed(text: string): unknown {

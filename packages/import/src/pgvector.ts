@@ -3,6 +3,7 @@
 // CSV with a header, as `COPY (SELECT ...) TO STDOUT WITH (FORMAT csv, HEADER)` writes it. The values of a CSV file have no types: columns
 // are text, unless `types` says otherwise. NULL is a field without quotation marks and without characters.
 
+import { pipeline } from "node:stream";
 import { QuiverError, type RecordInput } from "@quiver/client";
 import { parse } from "csv-parse";
 import { idOf, invalidRecord } from "./record-parts.ts";
@@ -64,8 +65,8 @@ async function* rows(source: Source): AsyncGenerator<Row> {
   const cast = (value: string, { quoting }: { quoting: boolean }) =>
     value === "" && !quoting ? null : value;
   const parser = parse({ bom: true, columns: true, cast, skip_empty_lines: true });
-  // What reading throws must end the parser, or it would wait for the rest.
-  const feeding = feed(source, parser).catch((error: Error) => void parser.destroy(error));
+  // Each ends the other; a fault of the file is thrown where the rows are read.
+  pipeline(source, parser, () => undefined);
   try {
     yield* parser;
   } catch (error) {
@@ -74,19 +75,7 @@ async function* rows(source: Source): AsyncGenerator<Row> {
     throw new QuiverError("invalid_request", `The file is not CSV with a header: ${message}.`, {
       line: lines,
     });
-  } finally {
-    parser.destroy();
-    await feeding;
   }
-}
-
-async function feed(source: Source, parser: ReturnType<typeof parse>): Promise<void> {
-  for await (const chunk of source) {
-    if (parser.destroyed) return;
-    if (!parser.write(chunk))
-      await new Promise((resolve) => parser.once("drain", resolve).once("close", resolve));
-  }
-  parser.end();
 }
 
 /** A column that is named but missing would be dropped silently. */

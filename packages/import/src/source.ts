@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { prepended } from "./prepended.ts";
 
 /** A path, the URL of a file, or bytes. */
 export type ImportSource = string | URL | Blob | AsyncIterable<Uint8Array>;
@@ -65,9 +66,4 @@ export class Source implements AsyncIterable<Uint8Array> {
       yield chunk;
     }
   }
-}
-
-async function* prepended<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T> {
-  yield first;
-  yield* rest;
 }

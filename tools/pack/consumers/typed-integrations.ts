@@ -36,6 +36,8 @@ export async function tools(database: Database): Promise<void> {
   });
   // @ts-expect-error: the option is of another format
   await importFrom("qdrant", "points.jsonl", texts.collection, { columns: {} });
+  // @ts-expect-error: the option is misspelt
+  await texts.search.dense({ query: "bees", topK: 3 });
   createMcpServer({ database, embed, write: true });
   await (await serveHttp({ database }, { port: 0 })).close();
 }
