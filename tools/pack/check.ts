@@ -203,6 +203,8 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
       if (node === undefined) continue;
       const { output } = await outputOf(node, ["client.mjs", url, key], project);
       if (output.trim() !== expected) errors.push(`@quiver/client on ${node}: ${output}`);
+      const found = await outputOf(node, ["integrations.mjs", url, key], project);
+      if (found.output.trim() !== integrated) errors.push(`the integrations on ${node}: ${found.output}`);
     }
     const list = [main, "collections", "list", "--url", url, "--api-key", key, "--json"];
     const listed = await outputOf(process.execPath, list, project);
