@@ -108,7 +108,7 @@ describe("qdrant", () => {
     expect((await failureOf(recordsOf("qdrant", multi))).message).toContain("multivector");
   });
 
-  it("refuses ids that JavaScript would round, and texts that are none", async () => {
+  it("[J5] refuses ids that JavaScript would round, and texts that are none", async () => {
     const rounded = '{"id": 18446744073709551615, "vector": [1]}';
     expect(await failureOf(recordsOf("qdrant", `{"id":1,"vector":[1]}\n${rounded}`))).toMatchObject({
       code: "invalid_vector",
@@ -226,7 +226,7 @@ describe("pgvector", () => {
 });
 
 describe("any format", () => {
-  it("reports what is not JSON, with the number of the value", async () => {
+  it("[J6] reports what is not JSON, with the number of the value", async () => {
     const good = JSON.stringify({ id: 1, vector: [1] });
     for (const text of [
       `${good}\n{"id": 2,`,
@@ -260,7 +260,7 @@ describe("any format", () => {
     expect(found).toEqual([{ id: "1", dense_values: [1] }]);
   });
 
-  it("stops reading when the collection refuses a record", async () => {
+  it("[J6] stops reading when the collection refuses a record", async () => {
     for (const [format, head, line] of [
       ["qdrant", "", '{"id":1,"vector":[1]}\n'],
       ["qdrant", "[", '{"id":1,"vector":[1]},\n'],
@@ -304,7 +304,7 @@ describe("any format", () => {
 });
 
 overBothDatabases((database) => {
-  it("files, compressed or not, are written into a collection, with progress; errors count in the file", async () => {
+  it("[J5] [J6] files, compressed or not, are written into a collection, with progress; errors count in the file", async () => {
     const folder = mkdtempSync(join(tmpdir(), "quiver-import-"));
     const collection = await database().createCollection({
       name: "imported",

@@ -59,7 +59,7 @@ async function overHttp(options: QuiverMcpOptions, use: (client: Client, url: st
 }
 
 overBothDatabases((database) => {
-  it("there are only tools that read, and they find what is stored", async () => {
+  it("[J3] there are only tools that read, and they find what is stored", async () => {
     const collection = await fill(database());
     await overHttp({ database: database() }, async (client) => {
       expect(await toolsOf(client)).toEqual(reading);
@@ -116,7 +116,7 @@ overBothDatabases((database) => {
     });
   });
 
-  it("only with `write` records are written and deleted", async () => {
+  it("[J3] only with `write` records are written and deleted", async () => {
     const collection = await fill(database());
     await overHttp({ database: database() }, async (client) => {
       const { failed } = await call(client, "upsert", { collection, records: [{ id: "x", text: "x" }] });
@@ -150,7 +150,7 @@ overBothDatabases((database) => {
 });
 
 describe("over HTTP", () => {
-  it("other hosts, pages, methods and wrong tokens are refused", async () => {
+  it("[J4] other hosts, pages, methods and wrong tokens are refused", async () => {
     const directory = mkdtempSync(join(tmpdir(), "quiver-mcp-"));
     const database = await open(directory);
     const server = await serveHttp({ database }, { port: 0, token: "secret" });
