@@ -46,6 +46,8 @@ async function main(): Promise<void> {
   if (values.version === true) return void process.stdout.write(`${version}\n`);
   const embed = embeddingsOf(values);
   const port = values.http === undefined ? undefined : portOf(values.http);
+  if (port === undefined && (values.host !== undefined || values.token !== undefined))
+    throw new QuiverError("invalid_request", "--host and --token are for HTTP, which --http begins.");
   const database = await databaseOf(values);
   const options = { database, write: values.write ?? false, embed };
   let closeServer: () => Promise<void>;
@@ -93,7 +95,7 @@ async function databaseOf(values: Values): Promise<Database> {
 
 function embeddingsOf(values: Values) {
   const { "embeddings-url": url, "embeddings-model": model, "embeddings-key": key } = values;
-  if (url === undefined && model === undefined) return undefined;
+  if (url === undefined && model === undefined && key === undefined) return undefined;
   if (url === undefined || model === undefined)
     throw new QuiverError("invalid_request", "--embeddings-url and --embeddings-model belong together.");
   const apiKey = (key ?? process.env.QUIVER_EMBEDDINGS_KEY) as string | undefined;

@@ -264,6 +264,8 @@ describe("over stdio", () => {
     expect(run("--http", "x").stderr).toContain("expected a port");
     expect(run("--data-dir", "d", "--url", "http://127.0.0.1:1").stderr).toContain("leave out --url");
     expect(run("--embeddings-model", "m").stderr).toContain("belong together");
+    expect(run("--embeddings-key", "k").stderr).toContain("belong together");
+    expect(run("--token", "t").stderr).toContain("--http");
     expect(run("--http", "0", "--host", "0.0.0.0")).toMatchObject({ status: 1 });
     expect(run("--version").stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect(run("--help").stdout).toContain("--write");
