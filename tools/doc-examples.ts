@@ -1,7 +1,7 @@
 // Do the examples in the documents compile and run?
 //
 // Sources are the ```ts blocks of README.md, docs/**/*.md and packages/*/README.md, and those in the doc comments of
-// packages/client/src/*.ts. Each block is a program of its own, with two flags after `ts`:
+// the packages that programs import (`importable`). Each block is a program of its own, with two flags after `ts`:
 //
 //   ```ts no-run      compiled, not run (a fragment, or something that does not end)
 //   ```ts continues   one program with the block before it in the same document
@@ -30,6 +30,9 @@ const programMaxMs = 120_000;
 export type Example = { path: string; line: number; runs: boolean; text: string };
 
 export type ExamplesReport = { errors: string[]; notes: string[]; compiled: number; run: number };
+
+/** Sources of the packages that programs import. */
+const importable = /^packages\/(client|database|import|langchain|llamaindex|mcp)\/src\/[^/]+\.ts$/;
 
 const SERVER = join("packages", "cli", "src", "main.ts");
 
@@ -69,8 +72,8 @@ export function examplesIn(root: string): Example[] {
     if (/^(README\.md|docs\/.*\.md|packages\/[^/]+\/README\.md)$/.test(path)) {
       return joinBlocks(path, readMarkdown(read()).code);
     }
-    const isClientSource = /^packages\/client\/src\/[^/]+\.ts$/.test(path) && !isTestFile(path);
-    return isClientSource ? joinBlocks(path, blocksInComments(path, read())) : [];
+    const isImportable = importable.test(path) && !isTestFile(path);
+    return isImportable ? joinBlocks(path, blocksInComments(path, read())) : [];
   });
 }
 

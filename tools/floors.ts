@@ -55,6 +55,7 @@ const modules: Readonly<Record<string, Module>> = {
   cli: { floor: 6, sees: ["protocol", "client", "server", "database"] },
   console: { floor: 6, sees: ["protocol", "client"] },
   // Integrations are published beside the client, so they use only what its entry exports.
+  import: { floor: 6, sees: ["client"] },
   langchain: { floor: 6, sees: ["client"] },
   llamaindex: { floor: 6, sees: ["client"] },
   mcp: { floor: 6, sees: ["client", "database"] },

@@ -242,7 +242,10 @@ const nodePath = () => (hostIsNewEnough ? process.execPath : pinnedRuntime().pat
 
 const lockfilePath = join(root, "package-lock.json");
 
-/** Whether node_modules already matches package-lock.json after a plain `npm install` of the user. */
+/**
+ * Whether node_modules already matches package-lock.json after a plain `npm install` of the user. npm's list of what is installed is not
+ * enough: `npm install --package-lock-only` writes it, too, and installs nothing.
+ */
 function modulesAgreeWithLockfile() {
   const installed = readIfPresent(join(root, "node_modules", ".package-lock.json"));
   if (installed === undefined) return false;
@@ -254,6 +257,7 @@ function modulesAgreeWithLockfile() {
     if (!isModule(path)) continue;
     if (have[path] === undefined ? !entry.optional && !entry.peer : !sameEntry(have[path], entry))
       return false;
+    if (have[path] !== undefined && !entry.optional && !existsSync(join(root, path))) return false;
   }
   return Object.keys(have).every((path) => !isModule(path) || want[path] !== undefined);
 }

@@ -139,6 +139,19 @@ describe("the set-up", () => {
     expect(await launch("setup").ended).toMatchObject({ code: 0, stderr: "" });
   });
 
+  test("installs what npm's own list names and node_modules lacks, as after `npm install --package-lock-only`", async () => {
+    const packages = { "node_modules/part": { resolved: "part", link: true } };
+    const manifest = { name: "fixture", version: "1.0.0", dependencies: { part: "file:part" } };
+    const all = { "": manifest, part: { version: "1.0.0" }, ...packages };
+    write("part/package.json", '{ "name": "part", "version": "1.0.0" }');
+    write("package.json", JSON.stringify(manifest));
+    write("package-lock.json", JSON.stringify({ lockfileVersion: 3, requires: true, packages: all }));
+    write("node_modules/.package-lock.json", JSON.stringify({ lockfileVersion: 3, packages }));
+    const { code, stderr } = await launch("setup").ended;
+    expect({ code, installs: installs(stderr) }).toEqual({ code: 0, installs: 1 });
+    expect(existsSync(join(root, "node_modules", "part", "package.json"))).toBe(true);
+  });
+
   test("says what failed when npm refuses, and tries again next time", async () => {
     const packages = { "node_modules/a": { version: "1.0.0" } };
     write("package-lock.json", JSON.stringify({ lockfileVersion: 3, requires: true, packages }));

@@ -36,7 +36,7 @@ const consumers = join(import.meta.dirname, "consumers");
 /** What `consumers/steps.mjs` finds, everywhere. */
 const expected = "dune, solaris, dune, dune+emma+solaris, QuiverError vector_not_found 404";
 /** What `consumers/integrations.mjs` finds. */
-const integrated = "langchain bee, llamaindex whale, embeddings bee, mcp 5 tools whale";
+const integrated = "langchain bee, llamaindex whale, embeddings bee, import 1, mcp 5 tools whale";
 /** What are-the-types-wrong says of every package without CommonJS. */
 const esmOnly = new Set(["CJSResolvesToESM", "NoResolution"]);
 
@@ -203,6 +203,8 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
       if (node === undefined) continue;
       const { output } = await outputOf(node, ["client.mjs", url, key], project);
       if (output.trim() !== expected) errors.push(`@quiver/client on ${node}: ${output}`);
+      const found = await outputOf(node, ["integrations.mjs", url, key], project);
+      if (found.output.trim() !== integrated) errors.push(`the integrations on ${node}: ${found.output}`);
     }
     const list = [main, "collections", "list", "--url", url, "--api-key", key, "--json"];
     const listed = await outputOf(process.execPath, list, project);

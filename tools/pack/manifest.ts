@@ -26,6 +26,23 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     engines: { node: ">=24" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
   },
+  "@quiver/import": {
+    description: "Imports exports of Chroma, Qdrant, Pinecone and pgvector into the vector database Quiver.",
+    keywords: [
+      "vector",
+      "database",
+      "import",
+      "migration",
+      "chroma",
+      "qdrant",
+      "pinecone",
+      "pgvector",
+      "quiver",
+    ],
+    engines: { node: ">=20" },
+    sideEffects: false,
+    exports: { ".": { types: "./dist/import-from.d.ts", default: "./dist/import-from.js" } },
+  },
   "@quiver/langchain": {
     description:
       "The vector database Quiver as a vector store of LangChain.js: hybrid retrieval, filters, MMR.",
@@ -64,7 +81,7 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
   const { version, license } = read("package.json") as { version: string; license: string };
   const versions: Record<string, string> = Object.assign(
     {},
-    ...["protocol", "engine", "server", "mcp", "cli"].map(
+    ...["protocol", "engine", "server", "import", "mcp", "cli"].map(
       (folder) => read(`packages/${folder}/package.json`).dependencies,
     ),
   );

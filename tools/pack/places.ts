@@ -12,6 +12,7 @@ import ts from "typescript-6";
 export const folders = {
   "@quiver/client": "client",
   "@quiver/database": "database",
+  "@quiver/import": "import",
   "@quiver/langchain": "langchain",
   "@quiver/llamaindex": "llamaindex",
   "@quiver/mcp": "mcp",
@@ -25,6 +26,7 @@ export const packageNames = Object.keys(folders) as PackageName[];
 export const entries: Readonly<Partial<Record<PackageName, string>>> = {
   "@quiver/client": "client/client",
   "@quiver/database": "database/index",
+  "@quiver/import": "import/import-from",
   "@quiver/langchain": "langchain/vector-store",
   "@quiver/llamaindex": "llamaindex/vector-store",
   "@quiver/mcp": "mcp/index",

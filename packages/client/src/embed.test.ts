@@ -20,7 +20,7 @@ const codeOf = (promise: Promise<unknown>) =>
     (error: unknown) => (error instanceof QuiverError ? error.code : error),
   );
 
-it("texts go in batches of limited number and size, and the vectors come in the order of the texts", async () => {
+it("[J1] texts go in batches of limited number and size, and the vectors come in the order of the texts", async () => {
   const batches: string[][] = [];
   const embed = embedder(
     async (texts) => {
@@ -35,7 +35,7 @@ it("texts go in batches of limited number and size, and the vectors come in the 
   expect(await embed([])).toEqual([]);
 });
 
-it("no more calls are under way than `concurrency`, and a failure ends the others before it is thrown", async () => {
+it("[J1] no more calls are under way than `concurrency`, and a failure ends the others before it is thrown", async () => {
   let underWay = 0;
   let most = 0;
   const embed: Embed = async (texts, { signal } = {}) => {
@@ -111,7 +111,7 @@ it("what may pass is repeated after a wait that doubles; what may not is thrown 
   expect(always).toBe(3);
 });
 
-it("a function that returns anything but a vector for each text is reported", async () => {
+it("[J1] a function that returns anything but a vector for each text is reported", async () => {
   for (const vectors of [[], [[1], [2]], [[]], [undefined], ["vector"], "vectors", undefined])
     expect(await codeOf(embedder(async () => vectors as never)(["a"]))).toBe("embedding_failed");
   expect(await codeOf(embedder(async () => [[1, 2], [1]])(["a", "b"]))).toBe("embedding_failed");

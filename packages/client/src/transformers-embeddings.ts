@@ -20,7 +20,7 @@ export type TransformersEmbeddingsOptions = EmbedderOptions & {
   /** A model for feature extraction, such as `Xenova/all-MiniLM-L6-v2`, or the path of one. */
   model: string;
   /** How the vectors of a text's tokens become one: as the model's card says. Default "mean". */
-  pooling?: "mean" | "cls" | "last_token" | "first_token";
+  pooling?: "mean" | "cls" | "last_token" | "first_token" | "eos";
   /** Whether vectors get the length 1. Default true. */
   normalize?: boolean;
   /** Options of `pipeline` itself: `dtype`, `device`, `revision`, `cache_dir`. */

@@ -50,7 +50,7 @@ overBothDatabases((database) => {
     await expect(texts.search.dense({ query_vector: [1] })).rejects.toThrow("query is undefined");
   });
 
-  it("records keep a vector that they have, and need none without a text", async () => {
+  it("[J2] records keep a vector that they have, and need none without a text", async () => {
     const embedded: string[] = [];
     const texts = await textsIn(database(), (batch) => {
       embedded.push(...batch);

@@ -201,7 +201,8 @@ overBothDatabases((database) => {
     expect((await store.similaritySearch("a", 1))[0].metadata).toEqual({ source: "test" });
     await store.asRetriever().addDocuments([new Document({ pageContent: "e f" })]);
     expect(await store.collection.count()).toBe(3);
-    expect(() => QuiverVectorStore.fromTexts(["a"], [{}, {}], embeddings, config)).toThrow("2 metadatas");
+    const uneven = QuiverVectorStore.fromTexts(["a"], [{}, {}], embeddings, config);
+    await expect(uneven).rejects.toThrow("2 metadatas");
     await expect(store.addVectors([], [animals[0]])).rejects.toThrow("0 vectors for 1 documents");
     await expect(store.addDocuments(animals, { ids: ["a"] })).rejects.toThrow("1 ids");
   });

@@ -110,7 +110,7 @@ export class QuiverVectorStore<Metadata extends Record<string, any> = AnyMetadat
   }
 
   /** A store with these texts. @param metadatas one for each text, or one for all of them */
-  static override fromTexts(
+  static override async fromTexts(
     texts: string[],
     metadatas: object[] | object,
     embeddings: EmbeddingsInterface,

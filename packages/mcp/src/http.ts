@@ -60,9 +60,10 @@ export async function serveHttp(options: QuiverMcpOptions, http: HttpOptions): P
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${actual}${path}`,
     async close() {
+      const closed = once(server, "close");
       server.close();
       server.closeAllConnections();
-      if (server.listening) await once(server, "close");
+      await closed;
     },
   };
 }

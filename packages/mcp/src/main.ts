@@ -3,12 +3,12 @@
 //
 // Over stdio, standard output is the protocol; messages go to standard error.
 
-import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { connect, type Database, isQuiverError, openAiEmbeddings, QuiverError } from "@quiver/client";
 import { serveHttp } from "./http.ts";
 import { createMcpServer } from "./server.ts";
+import { version } from "./version.ts";
 
 const help = `npx @quiver/mcp [options]: the tools of a Quiver database for language models, by the Model Context Protocol
 
@@ -24,10 +24,6 @@ const help = `npx @quiver/mcp [options]: the tools of a Quiver database for lang
   --embeddings-key KEY    its key; default QUIVER_EMBEDDINGS_KEY
   --version, --help
 `;
-
-const version = (
-  JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }
-).version;
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -50,8 +46,10 @@ async function main(): Promise<void> {
   if (values.version === true) return void process.stdout.write(`${version}\n`);
   const embed = embeddingsOf(values);
   const port = values.http === undefined ? undefined : portOf(values.http);
+  if (port === undefined && (values.host !== undefined || values.token !== undefined))
+    throw new QuiverError("invalid_request", "--host and --token are for HTTP, which --http begins.");
   const database = await databaseOf(values);
-  const options = { database, write: values.write ?? false, embed, version };
+  const options = { database, write: values.write ?? false, embed };
   let closeServer: () => Promise<void>;
   if (port === undefined) {
     const server = createMcpServer(options);
@@ -97,7 +95,7 @@ async function databaseOf(values: Values): Promise<Database> {
 
 function embeddingsOf(values: Values) {
   const { "embeddings-url": url, "embeddings-model": model, "embeddings-key": key } = values;
-  if (url === undefined && model === undefined) return undefined;
+  if (url === undefined && model === undefined && key === undefined) return undefined;
   if (url === undefined || model === undefined)
     throw new QuiverError("invalid_request", "--embeddings-url and --embeddings-model belong together.");
   const apiKey = (key ?? process.env.QUIVER_EMBEDDINGS_KEY) as string | undefined;

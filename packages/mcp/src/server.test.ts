@@ -1,16 +1,19 @@
 // The tools, called by the SDK's own client: over streamable HTTP with both ways to a database, and over stdio with the command.
 
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { type Database, ensureTexts, withEmbeddings } from "@quiver/client";
+import { connect, type Database, ensureTexts, withEmbeddings } from "@quiver/client";
 import { open, startServer } from "@quiver/database";
 import { describe, expect, it } from "vitest";
+import { stubModel } from "../../../examples/test/stub-model.ts";
 import { overBothDatabases } from "../../client/test/both-databases.ts";
 import { embedWords, wordDimension, wordVector } from "../../client/test/word-embeddings.ts";
 import { type QuiverMcpOptions, serveHttp } from "./index.ts";
@@ -56,7 +59,7 @@ async function overHttp(options: QuiverMcpOptions, use: (client: Client, url: st
 }
 
 overBothDatabases((database) => {
-  it("there are only tools that read, and they find what is stored", async () => {
+  it("[J3] there are only tools that read, and they find what is stored", async () => {
     const collection = await fill(database());
     await overHttp({ database: database() }, async (client) => {
       expect(await toolsOf(client)).toEqual(reading);
@@ -113,7 +116,7 @@ overBothDatabases((database) => {
     });
   });
 
-  it("only with `write` records are written and deleted", async () => {
+  it("[J3] only with `write` records are written and deleted", async () => {
     const collection = await fill(database());
     await overHttp({ database: database() }, async (client) => {
       const { failed } = await call(client, "upsert", { collection, records: [{ id: "x", text: "x" }] });
@@ -147,7 +150,7 @@ overBothDatabases((database) => {
 });
 
 describe("over HTTP", () => {
-  it("other hosts, pages, methods and wrong tokens are refused", async () => {
+  it("[J4] other hosts, pages, methods and wrong tokens are refused", async () => {
     const directory = mkdtempSync(join(tmpdir(), "quiver-mcp-"));
     const database = await open(directory);
     const server = await serveHttp({ database }, { port: 0, token: "secret" });
@@ -183,8 +186,36 @@ describe("over HTTP", () => {
   });
 });
 
+const main = join(import.meta.dirname, "main.ts");
+
+it("the command serves HTTP with --http, and ends on SIGTERM; --embeddings-url embeds queries", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-mcp-"));
+  const database = await open(directory);
+  const collection = await fill(database);
+  await database.close();
+  await using model = await stubModel();
+  const embeddings = ["--embeddings-url", model.url, "--embeddings-model", "words"];
+  const args = [main, "--data-dir", directory, "--http", "0", ...embeddings];
+  const env = { ...process.env, QUIVER_MCP_TOKEN: "secret" };
+  const command = spawn(process.execPath, args, { env, stdio: ["ignore", "ignore", "pipe"] });
+  const ended = once(command, "close");
+  const [line] = (await once(createInterface({ input: command.stderr }), "line")) as [string];
+  const url = new URL(/http\S+/.exec(line)?.[0] ?? "");
+  const client = new Client({ name: "test", version: "1" });
+  const requestInit = { headers: { authorization: "Bearer secret" } };
+  await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
+  const found = await call(client, "search", { collection, kind: "dense", query_text: "ocean", top_k: 1 });
+  expect(idsOf(found)).toEqual(["whale"]);
+  expect(model.embedded).toEqual(["ocean"]);
+  await client.close();
+  command.kill("SIGTERM");
+  expect((await ended)[0]).toBe(0);
+  const again = await open(directory, { lockWaitMs: 0 });
+  await again.close();
+  rmSync(directory, { recursive: true });
+});
+
 describe("over stdio", () => {
-  const main = join(import.meta.dirname, "main.ts");
   const connectTo = async (...args: string[]) => {
     const client = new Client({ name: "test", version: "1" });
     await client.connect(new StdioClientTransport({ command: process.execPath, args: [main, ...args] }));
@@ -194,7 +225,6 @@ describe("over stdio", () => {
   it("the command serves the database of a server, and with --write changes it", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "quiver-mcp-"));
     const server = await startServer({ dataDir, port: 0, adminKey: "the-admin-key", logLevel: "silent" });
-    const { connect } = await import("@quiver/client");
     const collection = await fill(connect(server.url, { apiKey: "the-admin-key" }));
     const client = await connectTo("--url", server.url, "--api-key", "the-admin-key");
     expect(await toolsOf(client)).toEqual(reading);
@@ -229,12 +259,13 @@ describe("over stdio", () => {
   });
 
   it("wrong options end the command with what is wrong", async () => {
-    const { spawnSync } = await import("node:child_process");
     const run = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
     expect(run("--unknown")).toMatchObject({ status: 2, stdout: "" });
     expect(run("--http", "x").stderr).toContain("expected a port");
     expect(run("--data-dir", "d", "--url", "http://127.0.0.1:1").stderr).toContain("leave out --url");
     expect(run("--embeddings-model", "m").stderr).toContain("belong together");
+    expect(run("--embeddings-key", "k").stderr).toContain("belong together");
+    expect(run("--token", "t").stderr).toContain("--http");
     expect(run("--http", "0", "--host", "0.0.0.0")).toMatchObject({ status: 1 });
     expect(run("--version").stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect(run("--help").stdout).toContain("--write");

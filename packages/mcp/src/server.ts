@@ -11,6 +11,7 @@ import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import { type Collection, type Database, type Embed, isQuiverError, QuiverError } from "@quiver/client";
 import { z } from "zod";
+import { version } from "./version.ts";
 
 export type QuiverMcpOptions = {
   /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
@@ -19,8 +20,6 @@ export type QuiverMcpOptions = {
   write?: boolean;
   /** Makes vectors of texts: searches by meaning take a text, and `upsert` embeds texts. Default: none. */
   embed?: Embed;
-  /** What the server tells of itself. */
-  version?: string;
 };
 
 /** Results of one search; more would fill the context of a model. */
@@ -71,12 +70,7 @@ type SearchArguments = {
  * await createMcpServer({ database }).connect(new StdioServerTransport());
  * ```
  */
-export function createMcpServer({
-  database,
-  write = false,
-  embed,
-  version = "0.1.0",
-}: QuiverMcpOptions): McpServer {
+export function createMcpServer({ database, write = false, embed }: QuiverMcpOptions): McpServer {
   const server = new McpServer(
     { name: "quiver", version },
     {

@@ -1,20 +1,22 @@
-// With the frameworks installed: node integrations.mjs DIR
+// With the frameworks installed: node integrations.mjs DIR, or URL KEY
 
 import { Document } from "@langchain/core/documents";
 import { TextNode } from "@llamaindex/core/schema";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiver/client";
-import { open } from "@quiver/database";
+import { connect, embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiver/client";
+import { importFrom } from "@quiver/import";
 import { QuiverVectorStore } from "@quiver/langchain";
 import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
 
-const [directory] = process.argv.slice(2);
+const [place, apiKey] = process.argv.slice(2);
 const words = ["bees", "dance", "whales", "sing"];
 const vectorOf = (text) => words.map((word) => (text.includes(word) ? 1 : 0.01));
 const texts = { bee: "bees dance", whale: "whales sing" };
 
-const database = await open(directory);
+// Older versions of Node.js cannot load the database.
+const isServer = place.startsWith("http");
+const database = isServer ? connect(place, { apiKey }) : await (await import("@quiver/database")).open(place);
 
 const embeddings = {
   embedDocuments: async (all) => all.map(vectorOf),
@@ -38,9 +40,12 @@ const collection = await ensureTexts(database, "texts", { dimension: words.lengt
 const embedded = withEmbeddings(collection, embed);
 await embedded.upsert(Object.entries(texts).map(([id, text]) => ({ id, text })));
 const { results } = await embedded.search.dense({ query: "bees", top_k: 1 });
+const points = new Blob([JSON.stringify({ id: 1, payload: { text: "owls" }, vector: vectorOf("owls") })]);
+const imported = await importFrom("qdrant", points, collection, { text: "text" });
 await database.close();
 
-const args = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", directory];
+const where = isServer ? ["--url", place, "--api-key", apiKey] : ["--data-dir", place];
+const args = ["node_modules/@quiver/mcp/dist/main.js", ...where];
 const client = new Client({ name: "consumer", version: "1" });
 await client.connect(new StdioClientTransport({ command: process.execPath, args }));
 const { tools } = await client.listTools();
@@ -53,6 +58,7 @@ console.log(
     `langchain ${document}`,
     `llamaindex ${ids[0]}`,
     `embeddings ${results[0].id}`,
+    `import ${imported.records}`,
     `mcp ${tools.length} tools ${structuredContent.results[0].id}`,
   ].join(", "),
 );

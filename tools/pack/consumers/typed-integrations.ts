@@ -4,6 +4,7 @@ import type { Embeddings } from "@langchain/core/embeddings";
 import type { BaseRetriever } from "@langchain/core/retrievers";
 import type { BaseVectorStore } from "@llamaindex/core/vector-store";
 import { type Database, type Embed, openAiEmbeddings, withEmbeddings } from "@quiver/client";
+import { importFrom } from "@quiver/import";
 import { QuiverVectorStore } from "@quiver/langchain";
 import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
 import { createMcpServer, serveHttp } from "@quiver/mcp";
@@ -29,6 +30,14 @@ export async function tools(database: Database): Promise<void> {
   await texts.search.hybrid({ query: "bees", filter: { legs: 6 } });
   // @ts-expect-error: legs are a number
   await texts.search.dense({ query: "bees", filter: { legs: "six" } });
+  await importFrom("pgvector", "items.csv", texts, {
+    columns: { text: "content" },
+    types: { price: "number" },
+  });
+  // @ts-expect-error: the option is of another format
+  await importFrom("qdrant", "points.jsonl", texts.collection, { columns: {} });
+  // @ts-expect-error: the option is misspelt
+  await texts.search.dense({ query: "bees", topK: 3 });
   createMcpServer({ database, embed, write: true });
   await (await serveHttp({ database }, { port: 0 })).close();
 }

@@ -1,0 +1,61 @@
+// How do the parts of foreign records become those of ours?
+
+import { QuiverError, type RecordInput } from "@quiver/client";
+import type { JsonObject } from "./json-values.ts";
+
+/** Keys of the metadata that are more than metadata. */
+export type MetadataKeys = {
+  /** The key whose value is the text of the record; it leaves the metadata. Default: none. */
+  text?: string;
+  /** The key whose value is the id of the document; it stays in the metadata, too. Default: none. */
+  document?: string;
+};
+
+/** The error for record number `record` of a file. */
+export const invalidRecord = (record: number, why: string): QuiverError =>
+  new QuiverError("invalid_vector", `Record ${record} of the file ${why}.`, { record });
+
+/** An id as text. Numbers that JavaScript has rounded would merge records, so they are refused. */
+export function idOf(id: unknown, record: number): string {
+  if (typeof id === "string" && id !== "") return id;
+  if (typeof id === "number" && Number.isSafeInteger(id)) return String(id);
+  const what = typeof id === "number" ? `the id ${id}, which JavaScript cannot hold exactly` : "no id";
+  throw invalidRecord(record, `has ${what}; expected a text, or a whole number below 2^53`);
+}
+
+/** Metadata, with the text and the document that are in it. */
+export function metadataParts(
+  metadata: unknown,
+  keys: MetadataKeys,
+  record: number,
+): Pick<RecordInput, "text" | "document_id" | "metadata"> {
+  const all = { ...(metadata as JsonObject | null) };
+  const textAt = (key: string | undefined, what: string) => {
+    const value = key === undefined ? undefined : all[key];
+    if (value === undefined || value === null) return undefined;
+    if (typeof value === "string") return value;
+    throw invalidRecord(
+      record,
+      `has no ${what} at ${JSON.stringify(key)}, but ${JSON.stringify(value).slice(0, 100)}`,
+    );
+  };
+  const text = textAt(keys.text, "text");
+  const document_id = textAt(keys.document, "document id");
+  if (text !== undefined) delete all[keys.text as string];
+  return {
+    ...(text !== undefined && { text }),
+    ...(document_id !== undefined && { document_id }),
+    ...(Object.keys(all).length > 0 && { metadata: all }),
+  };
+}
+
+type SparseParts = Pick<RecordInput, "sparse_indices" | "sparse_values">;
+
+/** `{ indices, values }`, as Qdrant and Pinecone have it; nothing for an empty one. */
+export function sparseParts(sparse: unknown, record: number): SparseParts {
+  if (sparse === undefined || sparse === null) return {};
+  const { indices, values } = sparse as { indices?: unknown; values?: unknown };
+  if (!Array.isArray(indices) || !Array.isArray(values))
+    throw invalidRecord(record, "has a sparse vector without indices and values");
+  return indices.length === 0 ? {} : { sparse_indices: indices, sparse_values: values };
+}
