@@ -65,6 +65,8 @@ function SignIn({
   enter: (key: string | undefined) => Promise<void>;
 }) {
   const [key, setKey] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
   const onSubmit = (event: Event) => {
     event.preventDefault();
     void enter(key.trim());
@@ -82,7 +84,7 @@ function SignIn({
             value={key}
             onInput={(event) => setKey(event.currentTarget.value)}
             autocomplete="off"
-            autofocus
+            ref={field}
             required
           />
         </label>

@@ -1,11 +1,14 @@
 // What do the pages of a collection know of it?
 
 import type { QuiverClient } from "@quiver/client";
+import { isQuiverError } from "@quiver/protocol/errors";
 import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
 import type { Indexes, IndexStatus, MetadataIndexes } from "@quiver/protocol/shapes/index-definition";
 
 export type Facts = {
   readonly detail: CollectionDetail;
+  /** A key with a filter is not told of the indexes, which are of all records. */
+  readonly areIndexesKnown: boolean;
   readonly indexes: Indexes;
   readonly fields: MetadataIndexes["indexes"];
 };
@@ -22,12 +25,17 @@ export type TabProps = {
 
 export async function readFacts(client: QuiverClient, name: string, signal: AbortSignal): Promise<Facts> {
   const collection = client.collection(name);
-  const [detail, indexes, fields] = await Promise.all([
-    collection.describe({ signal }),
-    collection.indexes({ signal }),
-    collection.metadataIndexes({ signal }),
-  ]);
-  return { detail, indexes, fields };
+  const detail = await collection.describe({ signal });
+  try {
+    const [indexes, fields] = await Promise.all([
+      collection.indexes({ signal }),
+      collection.metadataIndexes({ signal }),
+    ]);
+    return { detail, areIndexesKnown: true, indexes, fields };
+  } catch (error) {
+    if (!isQuiverError(error, "forbidden")) throw error;
+    return { detail, areIndexesKnown: false, indexes: {}, fields: [] };
+  }
 }
 
 export const statusesOf = ({ indexes, fields }: Facts): readonly IndexStatus[] =>

@@ -11,12 +11,12 @@ export type Sample = {
 /** All samples, in their order. Lines that are not samples are skipped. */
 export function parseMetrics(text: string): Sample[] {
   return text.split("\n").flatMap((line) => {
-    const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line);
+    const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (NaN|[-+]?Inf|[-+.\deE]+)(?: \d+)?$/.exec(line);
     if (match === null) return [];
     const labels: Record<string, string> = {};
     for (const [, label, value] of (match[2] ?? "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g))
       labels[label] = value.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped));
-    const value = match[3] === "+Inf" ? Number.POSITIVE_INFINITY : Number(match[3]);
+    const value = Number(match[3].replace("Inf", "Infinity"));
     return [{ name: match[1], labels, value }];
   });
 }

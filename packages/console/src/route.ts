@@ -2,7 +2,7 @@
 //
 // The part of the address after # says so: #/collections/NAME/search?like=ID. The server sees none of it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export type Route = {
   /** Decoded. */
@@ -36,10 +36,13 @@ export function hrefOf(path: readonly string[], query: Readonly<Record<string, s
 }
 
 export function useRoute(): Route {
-  const [route, setRoute] = useState(() => parseRoute(location.hash));
+  const shown = useRef(location.hash);
+  const [route, setRoute] = useState(() => parseRoute(shown.current));
   useEffect(() => {
     const update = () => setRoute(parseRoute(location.hash));
     addEventListener("hashchange", update);
+    // It may have changed between the first rendering and now.
+    if (location.hash !== shown.current) update();
     return () => removeEventListener("hashchange", update);
   }, []);
   return route;

@@ -44,6 +44,7 @@ export function* arrange(
     random: randomFrom(1),
   });
   const epochs = umap.initializeFit(Array.from(sample, rowOf));
+  startFrom(coordinates, components, sample, umap.getEmbedding());
   const place = sample.length === count ? undefined : yield* placesAmong(coordinates, components, sample);
   const current = () => (place === undefined ? flat(umap.getEmbedding()) : place(umap.getEmbedding()));
   let toldMs = now();
@@ -54,6 +55,30 @@ export function* arrange(
     toldMs = nowMs;
     yield { share: (epoch + 1) / epochs, points: current() };
   }
+}
+
+/** Half the width of the square that UMAP begins in. */
+const startExtent = 10;
+
+/**
+ * Puts the principal coordinates in the place of the random ones that UMAP would begin with, which tear groups apart that lie together (Kobak
+ * and Linderman 2021). The library moves the rows that it gives, so they are changed in place.
+ */
+function startFrom(
+  coordinates: Float32Array,
+  components: number,
+  sample: Uint32Array,
+  rows: number[][],
+): void {
+  let largest = Number.MIN_VALUE;
+  for (const i of sample)
+    for (let d = 0; d < 2; d++)
+      largest = Math.max(largest, Math.abs(coordinates[i * components + Math.min(d, components - 1)]));
+  rows.forEach((row, s) => {
+    const at = sample[s] * components;
+    row[0] = (startExtent * coordinates[at]) / largest;
+    row[1] = components > 1 ? (startExtent * coordinates[at + 1]) / largest : 0;
+  });
 }
 
 const flat = (rows: readonly (readonly number[])[]): Float32Array<ArrayBuffer> => {

@@ -164,7 +164,7 @@ function CollectionRow({
       <td>{facts && <Kinds detail={facts.detail} />}</td>
       <td class="number">{facts && count(facts.detail.vectors_count)}</td>
       <td class="number">
-        {facts && bytes(statusesOf(facts).reduce((sum, each) => sum + each.memory_bytes, 0))}
+        {facts?.areIndexesKnown && bytes(statusesOf(facts).reduce((sum, each) => sum + each.memory_bytes, 0))}
       </td>
       <td>{facts === undefined ? <span class="badge bad">damaged</span> : <IndexState facts={facts} />}</td>
       <td>
@@ -201,6 +201,7 @@ export function Kinds({ detail }: { detail: CollectionDetail }) {
 function IndexState({ facts }: { facts: Facts }) {
   const statuses = statusesOf(facts);
   if (!facts.detail.loaded) return <span class="badge">unloaded</span>;
+  if (!facts.areIndexesKnown) return <span class="muted small">not told to this key</span>;
   if (statuses.length === 0) return <span class="badge warn">no index</span>;
   const building = statuses.filter(({ state }) => state === "building");
   if (building.length === 0) return <span class="badge good">ready</span>;

@@ -86,13 +86,15 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
       remove: () => collection.deleteMetadataIndex(field),
     })),
   ];
-  const missing = (
-    [
-      ["dense", detail.dense_vector.enabled && dense === undefined],
-      ["sparse", detail.sparse_vector.enabled && sparse === undefined],
-      ["text", detail.tf_idf_options.enabled && text === undefined],
-    ] as const
-  ).flatMap(([kind, isMissing]) => (isMissing ? [kind] : []));
+  const missing = !facts.areIndexesKnown
+    ? []
+    : (
+        [
+          ["dense", detail.dense_vector.enabled && dense === undefined],
+          ["sparse", detail.sparse_vector.enabled && sparse === undefined],
+          ["text", detail.tf_idf_options.enabled && text === undefined],
+        ] as const
+      ).flatMap(([kind, isMissing]) => (isMissing ? [kind] : []));
   return (
     <div class="stack">
       <Failure error={action.error} />
@@ -141,7 +143,11 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
           </div>
         </div>
         {shown.length === 0 ? (
-          <p class="muted">There are none. Searches need one of their kind.</p>
+          <p class="muted">
+            {facts.areIndexesKnown
+              ? "There are none. Searches need one of their kind."
+              : "The server does not tell this key of them."}
+          </p>
         ) : (
           <div class="scroll">
             <table>

@@ -54,7 +54,7 @@ function Operations({ all }: { all: readonly Operation[] }) {
         <div class="operations">
           {groups.map(([tag, operations]) => (
             <div key={tag}>
-              <h3>{tag}</h3>
+              <h2>{tag}</h2>
               {operations.map((operation) => (
                 <button
                   key={operation.key}

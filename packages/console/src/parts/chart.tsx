@@ -34,7 +34,7 @@ export function Chart({
   const yOf = (value: number) => height - (height * value) / top;
   return (
     <section class="card">
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       <svg
         class="chart"
         viewBox={`0 -12 ${width} ${height + 14}`}
