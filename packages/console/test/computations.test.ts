@@ -88,6 +88,9 @@ test("[U9] UMAP keeps groups together that are apart", () => {
   );
   let points = new Float32Array(0);
   for (const step of arrange(coordinates, 3, 1_000, () => 0)) points = step.points ?? points;
+  let again = new Float32Array(0);
+  for (const step of arrange(coordinates, 3, 1_000, () => 0)) again = step.points ?? again;
+  expect(again).toEqual(points);
   expect(points).toHaveLength(2 * count);
   const distance = (i: number, j: number) =>
     Math.hypot(points[2 * i] - points[2 * j], points[2 * i + 1] - points[2 * j + 1]);

@@ -145,6 +145,28 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await client.deleteCollection("bare");
   });
 
+  test("[U6] an index shows how far it is while it is built", async () => {
+    const large = await client.createCollection({
+      name: "large",
+      dense_vector: { enabled: true, dimension: 128 },
+    });
+    const vector = (i: number) => Float32Array.from({ length: 128 }, (_, d) => Math.sin((i + 1) * (d + 1)));
+    await large.upsert(
+      Array.from({ length: 12_000 }, (_, i) => ({ id: String(i), dense_values: vector(i) })),
+    );
+    const tab = await openTab();
+    await tab.go("collections/large");
+    await tab.page.getByRole("button", { name: "Create dense index" }).click();
+    await tab.page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    await tab.page.getByRole("progressbar", { name: "Building the index Dense" }).waitFor();
+    await tab.page
+      .getByRole("row")
+      .filter({ hasText: "Dense" })
+      .getByText("ready")
+      .waitFor({ timeout: 90_000 });
+    await client.deleteCollection("large");
+  });
+
   describe("a search", () => {
     const query = "bee honey pollen";
     async function searchPage(): Promise<Tab> {

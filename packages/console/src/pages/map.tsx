@@ -39,7 +39,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
   const [filter, setFilter] = useState("");
   /** Empty: the user wants none. */
   const [field, setField] = useState<string>();
-  const [state, setState] = useState("");
+  const [state, setState] = useState("Reading records");
   const [error, setError] = useState<unknown>();
   const [records, setRecords] = useState<Records>();
   const [legend, setLegend] = useState<readonly LegendEntry[]>([]);

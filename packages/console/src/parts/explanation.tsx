@@ -141,28 +141,28 @@ export function FusionDrawing({ results }: { results: readonly SearchResult[] })
       role="img"
       aria-label="Ranks of each leg, and the order that the fusion makes of them"
     >
+      {columns.map(({ leg, members }, column) =>
+        members.map(({ order }, row) => {
+          const [x, y] = [xOf(column) + 5, yOf(row)];
+          const [toX, toY] = [xOrder - 10, yOf(order)];
+          const middle = (x + toX) / 2;
+          const path = `M${x} ${y}C${middle} ${y} ${middle} ${toY} ${toX} ${toY}`;
+          return <path key={`${leg.key} ${order}`} class={`link ${leg.color}`} d={path} />;
+        }),
+      )}
       {columns.map(({ leg, members }, column) => (
         <g key={leg.key}>
           <text class="title" x={xOf(column) - 10} y={14}>
             {leg.label}
           </text>
-          {members.map(({ order, rank }, row) => {
-            const [x, y] = [xOf(column), yOf(row)];
-            const [toX, toY] = [xOrder - 10, yOf(order)];
-            const middle = (x + toX) / 2;
-            return (
-              <g key={order}>
-                <path
-                  class={`link ${leg.color}`}
-                  d={`M${x + 5} ${y}C${middle} ${y} ${middle} ${toY} ${toX} ${toY}`}
-                />
-                <circle class={`dot ${leg.color}`} cx={x} cy={y} r={4.5} />
-                <text x={x - 9} y={y + 4} text-anchor="end">
-                  {rank}
-                </text>
-              </g>
-            );
-          })}
+          {members.map(({ order, rank }, row) => (
+            <g key={order}>
+              <circle class={`dot ${leg.color}`} cx={xOf(column)} cy={yOf(row)} r={4.5} />
+              <text x={xOf(column) - 9} y={yOf(row) + 4} text-anchor="end">
+                {rank}
+              </text>
+            </g>
+          ))}
         </g>
       ))}
       <text class="title" x={xOrder} y={14}>
