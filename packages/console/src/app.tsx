@@ -2,7 +2,7 @@
 
 import { isQuiverError } from "@quiver/protocol/errors";
 import type { ComponentChildren } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionPage } from "./pages/collection.tsx";
 import { CollectionsPage } from "./pages/collections.tsx";
 import { KeysPage } from "./pages/keys.tsx";
@@ -127,7 +127,8 @@ function Frame({ leave }: { leave: (() => void) | undefined }) {
   const main = useRef<HTMLElement>(null);
   const place = route.path.slice(0, 3).join("/");
   const first = useRef(place);
-  useEffect(() => {
+  // Before the next key is pressed.
+  useLayoutEffect(() => {
     document.title = [...route.path].reverse().concat("Quiver").join(" · ");
     // As after the load of a page, the keyboard goes on from the beginning of the new one.
     if (first.current !== place) main.current?.focus();
