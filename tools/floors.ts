@@ -91,7 +91,7 @@ const namedKindAllowed: Readonly<Record<string, string>> = {
 /** Every violation of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
 export function checkFloors(root: string): string[] {
   const files = projectFiles(root)
-    .filter((path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path))
+    .filter((path) => /^packages\/[^/]+\/src\/.*\.tsx?$/.test(path))
     .map((path) => readSource(root, path));
   return files.flatMap((file) => [
     ...checkModule(file),

@@ -7,12 +7,13 @@
 //   node tools/launch.mjs exec BIN ...args   a program of node_modules/.bin
 //   node tools/launch.mjs setup              only the set-up
 //
-// Three set-up steps run before the command. Each checks first whether it has anything to do; if none has, nothing is printed, nothing is
+// Four set-up steps run before the command. Each checks first whether it has anything to do; if none has, nothing is printed, nothing is
 // locked and no process is started:
 //
 //   runtime        a Node.js >= 24: the host's own, or the one pinned in tools/runtime
 //   dependencies   node_modules agrees with package-lock.json
 //   kernels        packages/kernels/dist agrees with its sources and its compiler
+//   console        packages/console/dist agrees with its sources and the packages that are in it
 //
 // Invariants:
 //   1. Only one launch at a time changes the tree (the lock in .cache); the others wait and then check again.
@@ -50,6 +51,8 @@ const kernelsDir = join(root, "packages", "kernels");
 const lockPath = join(root, ".cache", "launch.lock");
 const modulesStampPath = join(root, "node_modules", ".quiver-lock-sha256");
 const kernelsStampPath = join(kernelsDir, "dist", ".stamp");
+const consoleDir = join(root, "packages", "console");
+const consoleStampPath = join(consoleDir, "dist", ".stamp");
 const runtimeStampPath = join(runtimeDir, "node_modules", ".quiver-runtime");
 
 /** Platform and processor of the host -> the package of tools/runtime that carries its Node.js. */
@@ -281,43 +284,68 @@ const dependencies = {
 
 const kernelsBuild = join(kernelsDir, "build.mjs");
 
-/** Hash of everything that determines the bytes of the kernels: sources, build script, compiler version. */
-function kernelsHash() {
-  const sources = join(kernelsDir, "assembly");
-  const files = existsSync(sources)
-    ? readdirSync(sources, { recursive: true })
-        .map((name) => join(sources, name))
+const filesBelow = (folder) =>
+  existsSync(folder)
+    ? readdirSync(folder, { recursive: true })
+        .map((name) => join(folder, name))
         .filter((path) => statSync(path).isFile())
         .sort()
     : [];
+
+/** Names and contents of files, in this order. */
+const contentsOf = (files) =>
+  files.map((path) => [relative(root, path).replaceAll("\\", "/"), sha256(readFileSync(path))]);
+
+/** Hash of everything that determines the bytes of the kernels: sources, build script, compiler version. */
+function kernelsHash() {
   const compiler = readJson(lockfilePath).packages["node_modules/assemblyscript"]?.version ?? "none";
-  const parts = [...files, kernelsBuild].map((path) => [
-    relative(kernelsDir, path).replaceAll("\\", "/"),
-    sha256(readFileSync(path)),
-  ]);
-  return sha256(JSON.stringify([compiler, parts]));
+  const files = [...filesBelow(join(kernelsDir, "assembly")), kernelsBuild];
+  return sha256(JSON.stringify([compiler, contentsOf(files)]));
+}
+
+/** Runs the build script of a package, and writes the stamp when it has succeeded. */
+async function build(what, script, stampPath, hash) {
+  say(`building ${what}`);
+  const wanted = hash();
+  const result = await runToEnd(nodePath(), [script], {
+    cwd: root,
+    env: childEnvironment(nodePath()),
+    stdio: ["ignore", 2, 2],
+  });
+  if (result.signal !== null) await endAs(result);
+  if (result.code !== 0) {
+    throw new LaunchError(
+      `Building ${what} failed (exit code ${result.code}); the message of the build is above.`,
+    );
+  }
+  writeStamp(stampPath, wanted);
 }
 
 const kernels = {
   isReady() {
     return !existsSync(kernelsBuild) || readIfPresent(kernelsStampPath) === kernelsHash();
   },
-  async make() {
-    say("building the kernels");
-    const wanted = kernelsHash();
-    const result = await runToEnd(nodePath(), [kernelsBuild], {
-      cwd: root,
-      env: childEnvironment(nodePath()),
-      stdio: ["ignore", 2, 2],
-    });
-    if (result.signal !== null) await endAs(result);
-    if (result.code !== 0) {
-      throw new LaunchError(
-        `Building the kernels failed (exit code ${result.code}); the compiler's message is above.`,
-      );
-    }
-    writeStamp(kernelsStampPath, wanted);
+  make: () => build("the kernels", kernelsBuild, kernelsStampPath, kernelsHash),
+};
+
+// --- Step 4: the console --------------------------------------------------------------------------------------------
+
+const consoleBuild = join(consoleDir, "build.mjs");
+
+/** Hash of everything that the page consists of: its sources, those of the client that it uses, and the installed packages. */
+function consoleHash() {
+  const sources = ["console", "client", "protocol"].flatMap((name) =>
+    filesBelow(join(root, "packages", name, "src")),
+  );
+  const files = [...sources, join(consoleDir, "index.html"), consoleBuild, lockfilePath];
+  return sha256(JSON.stringify(contentsOf(files.filter((path) => existsSync(path)))));
+}
+
+const webConsole = {
+  isReady() {
+    return !existsSync(consoleBuild) || readIfPresent(consoleStampPath) === consoleHash();
   },
+  make: () => build("the console", consoleBuild, consoleStampPath, consoleHash),
 };
 
 // --- The lock -------------------------------------------------------------------------------------------------------
@@ -393,7 +421,7 @@ async function withLock(act) {
 // --- The launch -----------------------------------------------------------------------------------------------------
 
 async function setUp() {
-  const steps = [runtime, dependencies, kernels];
+  const steps = [runtime, dependencies, kernels, webConsole];
   if (steps.every((step) => step.isReady())) return;
   await withLock(async () => {
     for (const step of steps) if (!step.isReady()) await step.make();

@@ -196,6 +196,26 @@ describe("the set-up", () => {
     expect(await buildsAfterSetup()).toBe(4);
   });
 
+  test("builds the console when a source, the client, the lockfile or the build has changed, and only then", async () => {
+    const counting = 'import { appendFileSync } from "node:fs"; appendFileSync("console-builds", "x");';
+    write("packages/console/build.mjs", counting);
+    write("packages/console/src/main.tsx", "1");
+    write("packages/client/src/client.ts", "1");
+    const buildsAfterSetup = async () => {
+      expect(await launch("setup").ended).toMatchObject({ code: 0 });
+      return readFileSync(join(root, "console-builds"), "utf8").length;
+    };
+    expect(await buildsAfterSetup()).toBe(1);
+    expect(await buildsAfterSetup()).toBe(1);
+    write("packages/console/src/main.tsx", "2");
+    expect(await buildsAfterSetup()).toBe(2);
+    write("packages/client/src/client.ts", "2");
+    expect(await buildsAfterSetup()).toBe(3);
+    write("packages/console/build.mjs", `${counting}\n`);
+    expect(await buildsAfterSetup()).toBe(4);
+    expect(await buildsAfterSetup()).toBe(4);
+  });
+
   test("a failed build leaves no stamp", async () => {
     write("packages/kernels/build.mjs", "process.exit(4);");
     for (const _ of [1, 2]) {

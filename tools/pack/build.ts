@@ -3,11 +3,11 @@
 //   sources --tsc--> .cache/pack/compiled --places, rewrite, flatten--> .cache/pack/packages/NAME --npm pack--> DIR/NAME-VERSION.tgz
 //
 // A package has what its entry loads and nothing else: JavaScript with source maps, declarations that its entry needs, the kernels as bytes in
-// a module, its README and the licence.
+// a module, the built console, its README and the licence.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, posix, resolve } from "node:path";
 import { routes } from "@quiver/protocol/routes";
 import { Flattener } from "./flatten.ts";
 import { kernelsModule } from "./kernels.ts";
@@ -36,6 +36,9 @@ const commands: Readonly<Partial<Record<PackageName, string>>> = {
 /** The modules that the packages begin with. */
 const roots = [...Object.values(entries), ...Object.values(commands)];
 
+/** Where the console is in `@quiver/database`. */
+const consoleFolder = "dist/console";
+
 /** Writes a tarball of each published package. @returns their paths */
 export async function pack(out: string): Promise<string[]> {
   compile();
@@ -44,6 +47,7 @@ export async function pack(out: string): Promise<string[]> {
   rmSync(staged, { recursive: true, force: true });
   for (const module of modules) writeModule(module, places);
   await writeDeclarations(places);
+  copyConsole();
   mkdirSync(out, { recursive: true });
   return packageNames.map((name) => {
     const folder = join(staged, name);
@@ -61,6 +65,15 @@ export async function pack(out: string): Promise<string[]> {
     ) as [{ filename: string }];
     return join(resolve(out), filename);
   });
+}
+
+/** The page that the server serves, as its build has written it. */
+function copyConsole(): void {
+  const built = join(root, "packages", "console", "dist");
+  if (!existsSync(join(built, "index.html")))
+    throw new Error("The console has not been built. Run `node tools/launch.mjs setup` and start again.");
+  const filter = (path: string) => !path.endsWith(".stamp");
+  cpSync(built, join(staged, "@quiver/database", consoleFolder), { recursive: true, filter });
 }
 
 function compile(): void {
@@ -94,6 +107,14 @@ function write(places: Places, module: string, extension: string, text: string):
 function writeModule(module: string, places: Places): void {
   if (module === "engine/runtime/kernel-builds") {
     write(places, module, ".js", kernelsModule(join(root, "packages", "kernels", "dist")));
+    return;
+  }
+  if (module === "server/operations/console-files") {
+    const from = posix.dirname(places.pathOf(module));
+    const text = `import { join } from "node:path";
+export const consoleFiles = join(import.meta.dirname, ${JSON.stringify(posix.relative(from, consoleFolder))});
+`;
+    write(places, module, ".js", text);
     return;
   }
   const text = rewriteImports(textOf(module, ".js"), module, places);
@@ -138,7 +159,10 @@ async function writeDeclarations(places: Places): Promise<void> {
 /** All JavaScript of a package, for its dependencies. */
 function sourcesOf(folder: string): string[] {
   if (!existsSync(join(folder, "dist"))) return [];
-  return readdirSync(join(folder, "dist"), { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".js") || path.endsWith(".d.ts"))
-    .map((path) => readFileSync(join(folder, "dist", path), "utf8"));
+  return (
+    readdirSync(join(folder, "dist"), { recursive: true, encoding: "utf8" })
+      // The console is bundled: it imports nothing.
+      .filter((path) => /\.(js|d\.ts)$/.test(path) && !path.startsWith("console/"))
+      .map((path) => readFileSync(join(folder, "dist", path), "utf8"))
+  );
 }

@@ -209,6 +209,7 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
     const list = [main, "collections", "list", "--url", url, "--api-key", key, "--json"];
     const listed = await outputOf(process.execPath, list, project);
     if (listed.code !== 0) errors.push(`quiver collections list: ${listed.output}`);
+    await findConsole(url, report);
     await browse(site, origin, `url=${encodeURIComponent(url)}&key=${key}`, report);
   } finally {
     server.kill("SIGTERM");
@@ -216,6 +217,15 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
     if (code !== 0) errors.push(`quiver serve ended with ${code}`);
     site.close();
   }
+}
+
+/** The server of the packages has the console, too. */
+async function findConsole(url: string, { errors }: Report): Promise<void> {
+  const page = await (await fetch(`${url}/`)).text();
+  const script = /src="(\/console\/[\w-]+\.js)"/.exec(page)?.[1];
+  const loaded = script === undefined ? undefined : await fetch(url + script);
+  if (loaded?.headers.get("content-type") !== "text/javascript; charset=utf-8")
+    errors.push(`quiver serve has no console: ${script ?? page.slice(0, 200)} (${loaded?.status})`);
 }
 
 /** Serves the bundles, each in a page that posts what it has found. */

@@ -35,6 +35,7 @@ import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { type Counts, FairShare } from "./fair-share.ts";
+import { asksForPage, registerConsole, sendUnknownPage } from "./operations/console.ts";
 import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth, registerLive } from "./operations/health.ts";
 import type { ServerLog } from "./operations/log.ts";
@@ -222,7 +223,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       strictPreflight: false,
     });
   }
-  app.addHook("onRequest", (request, _reply, done) => {
+  app.addHook("onRequest", (request, reply, done) => {
+    const isUnknown = () => paths.methodsOf(request.raw.url ?? "/").length === 0;
+    if (request.is404 && asksForPage(request.raw) && isUnknown()) {
+      void sendUnknownPage(reply, config.console);
+      return;
+    }
     const need = needFor(request);
     const entering = need.role === "anyone" ? undefined : enter(request);
     if (entering instanceof Promise)
@@ -331,6 +337,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     metrics.register(app, () => owner.threadMetrics());
     serveOpenapi(app);
     await registerDocs(app);
+    if (config.console) registerConsole(app);
   } else if (thread !== undefined) {
     registerRoutes(app, { ...endpoints, database: thread.database, audit: undefined }, threadRoutes);
     registerLive(app);

@@ -54,6 +54,7 @@ export const configDefaults = {
   connectionsMax: 10_000,
   closeTimeoutMs: 30_000,
   servingThreads: 0,
+  console: true,
   logLevel: "info",
 } as const satisfies Partial<ServerConfig>;
 

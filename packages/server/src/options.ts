@@ -76,6 +76,9 @@ export type ServerOptions = {
    */
   servingThreads?: number;
 
+  /** Serves the console, a page to look at the data and search it, at `/`. The page needs no key, its requests do. Default true. */
+  console?: boolean;
+
   /** Minimum severity of log lines. Default `info`. */
   logLevel?: LogLevel;
 

@@ -84,14 +84,7 @@ describe("the gate", () => {
   });
 
   test("[A1] so do metrics, unknown paths, wrong methods and broken paths", async () => {
-    for (const path of [
-      "/",
-      "/metrics",
-      "/nowhere",
-      "/docs/nowhere",
-      "/vectordb/collections/%zz",
-      "/vectordb",
-    ]) {
+    for (const path of ["/metrics", "/nowhere", "/docs/nowhere", "/vectordb/collections/%zz", "/vectordb"]) {
       expectError(await server.ask(path, { key: null }), 401, "unauthorized");
     }
     expectError(
@@ -101,8 +94,9 @@ describe("the gate", () => {
     );
   });
 
-  test("[A1] health, documentation and login need none", async () => {
+  test("[A1] health, documentation, the console and login need none", async () => {
     const open = [
+      "/",
       "/health/live",
       "/health/ready",
       "/openapi.json",

@@ -300,7 +300,7 @@ describe("paths", () => {
 
   test("[H13] an unknown path is 404, a known one with another method 405 with Allow", async () => {
     for (const path of [
-      "/",
+      "/nowhere",
       "/vectordb",
       "/vectordb/collection",
       "/vectordb/collections/c/nothing",
@@ -321,6 +321,7 @@ describe("paths", () => {
       ["OPTIONS", "/vectordb/collections", "GET, HEAD, POST"],
       ["POST", "/health/live", "GET, HEAD"],
       ["DELETE", "/metrics", "GET, HEAD"],
+      ["POST", "/", "GET, HEAD"],
       ["GET", "/auth/create-session", "POST"],
     ];
     for (const [method, path, allow] of wrong) {

@@ -67,6 +67,7 @@ async function start({ config: given, sources }: ResolvedSettings): Promise<Runn
 function announce(server: RunningServer, config: ServerConfig): void {
   const lines = [
     `Quiver listens on ${server.url}`,
+    ...(config.console === false ? [] : [`  console        ${server.url}/`]),
     `  API reference  ${server.url}/docs`,
     `  data           ${config.dataDir}`,
   ];

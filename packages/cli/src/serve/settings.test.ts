@@ -77,6 +77,7 @@ it("takes every setting from each of the three sources", () => {
     connectionsMax: ["10", 10],
     closeTimeout: ["1s", 1_000],
     servingThreads: ["3", 3],
+    noConsole: ["true", false],
     logLevel: ["warn", "warn"],
     memoryBudget: ["2GiB", 2 * 1024 ** 3],
     transactionIdle: ["30m", 1_800_000],

@@ -1,0 +1,46 @@
+// What do the pages of a collection know of it?
+
+import type { QuiverClient } from "@quiver/client";
+import { isQuiverError } from "@quiver/protocol/errors";
+import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import type { Indexes, IndexStatus, MetadataIndexes } from "@quiver/protocol/shapes/index-definition";
+
+export type Facts = {
+  readonly detail: CollectionDetail;
+  /** A key with a filter is not told of the indexes, which are of all records. */
+  readonly areIndexesKnown: boolean;
+  readonly indexes: Indexes;
+  readonly fields: MetadataIndexes["indexes"];
+};
+
+/** What each page of a collection gets. */
+export type TabProps = {
+  readonly name: string;
+  readonly facts: Facts;
+  /** Of the address: what the page begins with. */
+  readonly query: URLSearchParams;
+  /** Reads the facts again now. */
+  readonly refresh: () => void;
+};
+
+export async function readFacts(client: QuiverClient, name: string, signal: AbortSignal): Promise<Facts> {
+  const collection = client.collection(name);
+  const detail = await collection.describe({ signal });
+  try {
+    const [indexes, fields] = await Promise.all([
+      collection.indexes({ signal }),
+      collection.metadataIndexes({ signal }),
+    ]);
+    return { detail, areIndexesKnown: true, indexes, fields };
+  } catch (error) {
+    if (!isQuiverError(error, "forbidden")) throw error;
+    return { detail, areIndexesKnown: false, indexes: {}, fields: [] };
+  }
+}
+
+export const statusesOf = ({ indexes, fields }: Facts): readonly IndexStatus[] =>
+  [...Object.values(indexes), ...fields].map(({ status }) => status);
+
+/** Milliseconds until the facts are read again: soon while something is built. */
+export const pauseFor = (all: readonly Facts[]): number =>
+  all.some((facts) => statusesOf(facts).some(({ state }) => state === "building")) ? 1_000 : 4_000;

@@ -1,0 +1,200 @@
+// In which few directions do vectors differ most?
+//
+// The principal components, by subspace iteration (Halko, Martinsson and Tropp 2011, algorithm 4.4) over the vectors themselves: no matrix of
+// dimension x dimension is made, so a pass costs count x dimension x components, and few passes are enough for a picture. It differs from the
+// paper in that the subspace is orthonormalized by modified Gram-Schmidt after each pass, and begins from seeded numbers, so that the same
+// vectors make the same picture.
+//
+// Written in slices: a generator that yields the share that is done, so that whoever runs it can tell how far it is, or stop.
+
+/** Vectors one after the other, as 32-bit floats. */
+export type Vectors = { readonly values: Float32Array; readonly count: number; readonly dimension: number };
+
+const passes = 6;
+/** Values that are read in one slice: some ten milliseconds. */
+const sliceValues = 400_000;
+
+/**
+ * The coordinates of each vector in its `components` first principal components, one after the other, the largest first.
+ * @param components at most `dimension`
+ */
+export function* principalCoordinates(vectors: Vectors, components: number): Generator<number, Float32Array> {
+  const { count, dimension } = vectors;
+  const mean = yield* meanOf(vectors);
+  // A few more directions than wanted make the wanted ones converge in few passes.
+  const width = Math.min(dimension, components + 6);
+  let basis = orthonormal(seededNumbers(width * dimension), width, dimension);
+  const rows = Math.max(1, Math.floor(sliceValues / dimension / 4));
+  for (let pass = 0; pass < passes; pass++) {
+    const next = new Float64Array(width * dimension);
+    for (let from = 0; from < count; from += rows) {
+      multiply(vectors, mean, basis, width, from, Math.min(count, from + rows), next);
+      yield (pass + Math.min(count, from + rows) / count) / (passes + 1);
+    }
+    basis = orthonormal(next, width, dimension);
+  }
+  const projected = new Float64Array(count * width);
+  for (let from = 0; from < count; from += rows) {
+    const to = Math.min(count, from + rows);
+    for (let i = from; i < to; i++) project(vectors, mean, basis, width, i, projected, i * width);
+    yield (passes + to / count) / (passes + 1);
+  }
+  return rotated(projected, count, width, components);
+}
+
+function* meanOf({ values, count, dimension }: Vectors): Generator<number, Float64Array> {
+  const mean = new Float64Array(dimension);
+  const rows = Math.max(1, Math.floor(sliceValues / dimension));
+  for (let from = 0; from < count; from += rows) {
+    const to = Math.min(count, from + rows);
+    for (let i = from; i < to; i++) for (let d = 0; d < dimension; d++) mean[d] += values[i * dimension + d];
+    yield 0;
+  }
+  for (let d = 0; d < dimension; d++) mean[d] /= Math.max(1, count);
+  return mean;
+}
+
+/** The inner products of a centred vector with each direction. */
+function project(
+  { values, dimension }: Vectors,
+  mean: Float64Array,
+  basis: Float64Array,
+  width: number,
+  i: number,
+  out: Float64Array,
+  at: number,
+): void {
+  for (let k = 0; k < width; k++) {
+    let sum = 0;
+    for (let d = 0; d < dimension; d++)
+      sum += (values[i * dimension + d] - mean[d]) * basis[k * dimension + d];
+    out[at + k] = sum;
+  }
+}
+
+/** Adds the covariance of some vectors times each direction to `next`. */
+function multiply(
+  vectors: Vectors,
+  mean: Float64Array,
+  basis: Float64Array,
+  width: number,
+  from: number,
+  to: number,
+  next: Float64Array,
+): void {
+  const { values, dimension } = vectors;
+  const products = new Float64Array(width);
+  for (let i = from; i < to; i++) {
+    project(vectors, mean, basis, width, i, products, 0);
+    for (let k = 0; k < width; k++) {
+      const product = products[k];
+      for (let d = 0; d < dimension; d++)
+        next[k * dimension + d] += product * (values[i * dimension + d] - mean[d]);
+    }
+  }
+}
+
+/** Modified Gram-Schmidt. A direction that the others span already becomes zero. */
+function orthonormal(rows: Float64Array, width: number, dimension: number): Float64Array {
+  const dot = (a: number, b: number) => {
+    let sum = 0;
+    for (let d = 0; d < dimension; d++) sum += rows[a * dimension + d] * rows[b * dimension + d];
+    return sum;
+  };
+  for (let k = 0; k < width; k++) {
+    const before = Math.sqrt(dot(k, k));
+    for (let other = 0; other < k; other++) {
+      const share = dot(k, other);
+      for (let d = 0; d < dimension; d++) rows[k * dimension + d] -= share * rows[other * dimension + d];
+    }
+    const length = Math.sqrt(dot(k, k));
+    // What is left of a dependent direction is rounding.
+    const scale = length > 1e-9 * before ? 1 / length : 0;
+    for (let d = 0; d < dimension; d++) rows[k * dimension + d] *= scale;
+  }
+  return rows;
+}
+
+/** Turns coordinates in a subspace to its principal axes, and keeps the first ones. */
+function rotated(projected: Float64Array, count: number, width: number, components: number): Float32Array {
+  const covariance = new Float64Array(width * width);
+  for (let i = 0; i < count; i++)
+    for (let a = 0; a < width; a++)
+      for (let b = 0; b <= a; b++)
+        covariance[a * width + b] += projected[i * width + a] * projected[i * width + b];
+  for (let a = 0; a < width; a++)
+    for (let b = 0; b < a; b++) covariance[b * width + a] = covariance[a * width + b];
+  const axes = principalAxes(covariance, width);
+  const kept = Math.min(components, width);
+  const out = new Float32Array(count * kept);
+  for (let i = 0; i < count; i++) {
+    for (let k = 0; k < kept; k++) {
+      let sum = 0;
+      for (let a = 0; a < width; a++) sum += projected[i * width + a] * axes[k][a];
+      out[i * kept + k] = sum;
+    }
+  }
+  return out;
+}
+
+/** Eigenvectors of a symmetric matrix by Jacobi's rotations, the one of the largest eigenvalue first. Changes the matrix. */
+function principalAxes(matrix: Float64Array, n: number): Float64Array[] {
+  const vectors = Array.from({ length: n }, (_, i) =>
+    Float64Array.from({ length: n }, (_, j) => Number(i === j)),
+  );
+  for (let sweep = 0; sweep < 30; sweep++) {
+    let rest = 0;
+    let all = 0;
+    for (let p = 0; p < n; p++)
+      for (let q = 0; q < n; q++) {
+        all += matrix[p * n + q] ** 2;
+        if (p !== q) rest += matrix[p * n + q] ** 2;
+      }
+    if (rest <= 1e-20 * all) break;
+    for (let p = 0; p < n; p++) for (let q = p + 1; q < n; q++) rotate(matrix, vectors, n, p, q);
+  }
+  const order = Array.from({ length: n }, (_, i) => i).sort((a, b) => matrix[b * n + b] - matrix[a * n + a]);
+  return order.map((i) => Float64Array.from({ length: n }, (_, a) => vectors[a][i]));
+}
+
+/** One rotation that makes the element (p, q) zero. */
+function rotate(matrix: Float64Array, vectors: Float64Array[], n: number, p: number, q: number): void {
+  const off = matrix[p * n + q];
+  if (off === 0) return;
+  const theta = (matrix[q * n + q] - matrix[p * n + p]) / (2 * off);
+  const t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.sqrt(theta * theta + 1));
+  const c = 1 / Math.sqrt(t * t + 1);
+  const s = t * c;
+  for (let k = 0; k < n; k++) {
+    const kp = matrix[k * n + p];
+    const kq = matrix[k * n + q];
+    matrix[k * n + p] = c * kp - s * kq;
+    matrix[k * n + q] = s * kp + c * kq;
+  }
+  for (let k = 0; k < n; k++) {
+    const pk = matrix[p * n + k];
+    const qk = matrix[q * n + k];
+    matrix[p * n + k] = c * pk - s * qk;
+    matrix[q * n + k] = s * pk + c * qk;
+    const vp = vectors[k][p];
+    const vq = vectors[k][q];
+    vectors[k][p] = c * vp - s * vq;
+    vectors[k][q] = s * vp + c * vq;
+  }
+}
+
+function seededNumbers(count: number): Float64Array {
+  const next = randomFrom(1);
+  return Float64Array.from({ length: count }, () => next() - 0.5);
+}
+
+/** Numbers from 0 to 1 by the generator mulberry32. */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

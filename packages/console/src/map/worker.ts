@@ -1,0 +1,113 @@
+// How is a map made without stopping the page?
+//
+// A worker reads the records with the client, page by page, and keeps their vectors as 32-bit floats; then it computes, and tells the page how
+// far it is and where the points are by then.
+
+import { connect } from "@quiver/client";
+import type { Filter } from "@quiver/protocol/shapes/filter";
+import { arrange, componentsOfUmap, firstTwo } from "./layout.ts";
+import type { FieldValue, MapMessage, MapStart } from "./messages.ts";
+import { principalCoordinates } from "./pca.ts";
+
+/** Numbers of the vectors in one page of records. */
+const pageValues = 400_000;
+const pageRecordsMax = 2_000;
+/** Fields that points can be coloured by. */
+const fieldsMax = 40;
+const tellMs = 120;
+
+const scope = globalThis as unknown as {
+  postMessage(message: MapMessage, transfer?: Transferable[]): void;
+  onmessage: ((event: MessageEvent<MapStart>) => void) | null;
+};
+const tell = (message: MapMessage, transfer: Transferable[] = []) => scope.postMessage(message, transfer);
+
+let toldMs = 0;
+function progress(stage: string, share: number): void {
+  const now = performance.now();
+  if (now - toldMs < tellMs) return;
+  toldMs = now;
+  tell({ type: "progress", stage, share });
+}
+
+const tellPoints = (points: Float32Array<ArrayBuffer>, layout: "pca" | "umap") =>
+  tell({ type: "points", points, layout }, [points.buffer]);
+
+scope.onmessage = ({ data }) => {
+  draw(data).then(
+    () => tell({ type: "done" }),
+    (error: unknown) =>
+      tell({ type: "failed", message: error instanceof Error ? error.message : String(error) }),
+  );
+};
+
+async function draw(start: MapStart): Promise<void> {
+  const { values, ids, fields } = await read(start);
+  tell({ type: "records", ids, fields });
+  if (ids.length === 0) return;
+  const { dimension, layout } = start;
+  const components = Math.min(layout === "umap" ? componentsOfUmap : 2, dimension);
+  const computation = principalCoordinates({ values, count: ids.length, dimension }, components);
+  let step = computation.next();
+  for (; !step.done; step = computation.next()) progress("Finding the principal components", step.value);
+  tellPoints(firstTwo(step.value, components), "pca");
+  // UMAP needs a few neighbours.
+  if (layout === "pca" || ids.length < 10) return;
+  tell({ type: "progress", stage: "UMAP", share: 0 });
+  for (const { share, points } of arrange(step.value, components, 2 * tellMs, () => performance.now())) {
+    progress("UMAP", share);
+    if (points !== undefined) tellPoints(points, "umap");
+  }
+}
+
+async function read({ url, key, collection: name, dimension, records, filter }: MapStart) {
+  const collection = connect(url, { apiKey: key }).collection(name);
+  const limit = Math.max(1, Math.min(pageRecordsMax, Math.floor(pageValues / dimension), records));
+  let values = new Float32Array(Math.min(records, 4_096) * dimension);
+  const ids: string[] = [];
+  const fields = new Map<string, FieldValue[]>();
+  let cursor: string | undefined;
+  do {
+    const page = await collection.scroll({
+      limit,
+      cursor,
+      filter: (filter as Filter | undefined) ?? undefined,
+      include: ["dense_values", "metadata"],
+    });
+    for (const { id, dense_values, metadata } of page.vectors) {
+      if (id === undefined || dense_values == null || ids.length === records) continue;
+      const at = ids.length;
+      if ((at + 1) * dimension > values.length) {
+        const grown = new Float32Array(Math.min(records, 2 * (at + 1)) * dimension);
+        grown.set(values);
+        values = grown;
+      }
+      values.set(dense_values, at * dimension);
+      ids.push(id);
+      keepFields(fields, metadata ?? {}, at);
+    }
+    cursor = page.next_cursor ?? undefined;
+    progress("Reading records", ids.length / records);
+  } while (cursor !== undefined && ids.length < records);
+  return { values, ids, fields: Object.fromEntries(fields) };
+}
+
+/** The single values of the metadata and of the objects in it; of a list the first one. */
+function keepFields(fields: Map<string, FieldValue[]>, metadata: object, at: number, prefix = ""): void {
+  for (const [name, found] of Object.entries(metadata)) {
+    const value: unknown = Array.isArray(found) ? found[0] : found;
+    const path = prefix + name;
+    if (typeof value === "object" && value !== null) {
+      if (prefix === "") keepFields(fields, value, at, `${path}.`);
+      continue;
+    }
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") continue;
+    let column = fields.get(path);
+    if (column === undefined) {
+      if (fields.size === fieldsMax) continue;
+      column = [];
+      fields.set(path, column);
+    }
+    column[at] = value;
+  }
+}

@@ -1,0 +1,281 @@
+// Which collections are there, how large are they, and in which state?
+
+import type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
+import type { MetricName, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import { useState } from "preact/hooks";
+import { languages, metrics } from "../choices.ts";
+import { type Facts, pauseFor, readFacts, statusesOf } from "../facts.ts";
+import { ConfirmDeletion, Dialog } from "../parts/dialog.tsx";
+import { bytes, count } from "../parts/format.ts";
+import { Check, Select } from "../parts/inputs.tsx";
+import { Failure, Show, useAction, useLoaded } from "../parts/loading.tsx";
+import { Progress } from "../parts/progress.tsx";
+import { hrefOf } from "../route.ts";
+import { useClient } from "../session.ts";
+
+/** Collections of a page; each costs three requests. */
+const pageSize = 20;
+
+type Row = CollectionSummary & { readonly facts?: Facts };
+
+export function CollectionsPage() {
+  const client = useClient();
+  const [wanted, setWanted] = useState("");
+  const [page, setPage] = useState(0);
+  const [dialog, setDialog] = useState<"create" | { readonly remove: string }>();
+  const action = useAction();
+  const loaded = useLoaded(
+    async (signal) => {
+      const all = await client.listCollections({ signal });
+      const matching = all.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
+      const shown = matching.slice(page * pageSize, (page + 1) * pageSize);
+      const rows: Row[] = await Promise.all(
+        shown.map(async (summary) => {
+          if (summary.damaged) return summary;
+          return { ...summary, facts: await readFacts(client, summary.name, signal) };
+        }),
+      );
+      return { rows, matching: matching.length, total: all.length };
+    },
+    [client, wanted, page],
+    (value) => pauseFor(value?.rows.flatMap(({ facts }) => facts ?? []) ?? []),
+  );
+  const change = async (act: () => Promise<unknown>) => {
+    await action.run(act);
+    loaded.refresh();
+  };
+  const closeDialog = () => {
+    setDialog(undefined);
+    loaded.refresh();
+  };
+  return (
+    <>
+      <div class="head">
+        <h1>Collections</h1>
+        <div class="buttons">
+          <input
+            type="search"
+            aria-label="Find a collection by name"
+            placeholder="Find by name"
+            value={wanted}
+            onInput={(event) => {
+              setWanted(event.currentTarget.value);
+              setPage(0);
+            }}
+          />
+          <button type="button" class="primary" onClick={() => setDialog("create")}>
+            New collection
+          </button>
+        </div>
+      </div>
+      <Failure error={action.error} />
+      <Show of={loaded}>
+        {({ rows, matching, total }) =>
+          rows.length === 0 ? (
+            <p class="card empty">
+              {total === 0 ? "There are no collections yet." : "No collection has this in its name."}
+            </p>
+          ) : (
+            <div class="card">
+              <div class="scroll">
+                <table>
+                  <thead>
+                    <tr>
+                      <th scope="col">Name</th>
+                      <th scope="col">Kinds</th>
+                      <th scope="col" class="number">
+                        Records
+                      </th>
+                      <th scope="col" class="number">
+                        Memory
+                      </th>
+                      <th scope="col">Indexes</th>
+                      <th scope="col">
+                        <span class="visually-hidden">Actions</span>
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {rows.map((row) => (
+                      <CollectionRow
+                        key={row.name}
+                        row={row}
+                        change={change}
+                        remove={() => setDialog({ remove: row.name })}
+                      />
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+              {matching > pageSize && (
+                <div class="buttons">
+                  <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
+                    Previous
+                  </button>
+                  <span class="muted number">
+                    {page * pageSize + 1} to {Math.min(matching, (page + 1) * pageSize)} of {count(matching)}
+                  </span>
+                  <button
+                    type="button"
+                    disabled={(page + 1) * pageSize >= matching}
+                    onClick={() => setPage(page + 1)}
+                  >
+                    Next
+                  </button>
+                </div>
+              )}
+            </div>
+          )
+        }
+      </Show>
+      {dialog === "create" && <CreateDialog close={closeDialog} />}
+      {typeof dialog === "object" && (
+        <ConfirmDeletion
+          title={`Delete collection ${dialog.remove}`}
+          name={dialog.remove}
+          submit={() => client.deleteCollection(dialog.remove)}
+          close={closeDialog}
+        >
+          <p>All its records, indexes and versions are deleted. Its snapshots stay.</p>
+        </ConfirmDeletion>
+      )}
+    </>
+  );
+}
+
+function CollectionRow({
+  row,
+  change,
+  remove,
+}: {
+  row: Row;
+  change: (act: () => Promise<unknown>) => Promise<void>;
+  remove: () => void;
+}) {
+  const client = useClient();
+  const { name, description, facts } = row;
+  const collection = client.collection(name);
+  return (
+    <tr>
+      <td class="wide">
+        <a href={hrefOf(["collections", name])}>{name}</a>
+        {description !== undefined && <div class="muted small">{description}</div>}
+      </td>
+      <td>{facts && <Kinds detail={facts.detail} />}</td>
+      <td class="number">{facts && count(facts.detail.vectors_count)}</td>
+      <td class="number">
+        {facts?.areIndexesKnown && bytes(statusesOf(facts).reduce((sum, each) => sum + each.memory_bytes, 0))}
+      </td>
+      <td>{facts === undefined ? <span class="badge bad">damaged</span> : <IndexState facts={facts} />}</td>
+      <td>
+        <div class="buttons">
+          {facts !== undefined && (
+            <button
+              type="button"
+              class="small"
+              aria-label={`${facts.detail.loaded ? "Unload" : "Load"} ${name}`}
+              onClick={() => change(() => (facts.detail.loaded ? collection.unload() : collection.load()))}
+            >
+              {facts.detail.loaded ? "Unload" : "Load"}
+            </button>
+          )}
+          <button type="button" class="small" aria-label={`Delete ${name}`} onClick={remove}>
+            Delete
+          </button>
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+export function Kinds({ detail }: { detail: CollectionDetail }) {
+  return (
+    <>
+      {detail.dense_vector.enabled && <span class="badge dense">dense {detail.dense_vector.dimension}</span>}
+      {detail.sparse_vector.enabled && <span class="badge sparse">sparse</span>}
+      {detail.tf_idf_options.enabled && <span class="badge text">text</span>}
+    </>
+  );
+}
+
+function IndexState({ facts }: { facts: Facts }) {
+  const statuses = statusesOf(facts);
+  if (!facts.detail.loaded) return <span class="badge">unloaded</span>;
+  if (!facts.areIndexesKnown) return <span class="muted small">not told to this key</span>;
+  if (statuses.length === 0) return <span class="badge warn">no index</span>;
+  const building = statuses.filter(({ state }) => state === "building");
+  if (building.length === 0) return <span class="badge good">ready</span>;
+  const percent = Math.min(...building.map((each) => each.percentage_complete));
+  return <Progress percent={percent} label={`Building the indexes of ${facts.detail.name}`} />;
+}
+
+function CreateDialog({ close }: { close: () => void }) {
+  const client = useClient();
+  const [name, setName] = useState("");
+  const [description, setDescription] = useState("");
+  const [hasDense, setDense] = useState(true);
+  const [dimension, setDimension] = useState("384");
+  const [metric, setMetric] = useState<MetricName>("cosine");
+  const [hasSparse, setSparse] = useState(false);
+  const [hasText, setText] = useState(true);
+  const [language, setLanguage] = useState<TextLanguage>("english");
+  const [storesText, setStoresText] = useState(true);
+  const submit = async () => {
+    const made = await client.createCollection({
+      name,
+      description: description === "" ? undefined : description,
+      dense_vector: { enabled: hasDense, dimension: hasDense ? Number(dimension) : undefined },
+      sparse_vector: { enabled: hasSparse },
+      tf_idf_options: { enabled: hasText },
+      store_raw_text: storesText,
+    });
+    if (hasDense) await made.createDenseIndex({ distance_metric_type: metric });
+    if (hasSparse) await made.createSparseIndex();
+    if (hasText) await made.createTextIndex({ language });
+  };
+  return (
+    <Dialog
+      title="New collection"
+      submitLabel="Create"
+      canSubmit={name !== "" && (hasDense || hasSparse || hasText)}
+      submit={submit}
+      close={close}
+    >
+      <label class="field">
+        <span>Name</span>
+        <input value={name} onInput={(event) => setName(event.currentTarget.value)} required autofocus />
+      </label>
+      <label class="field">
+        <span>Description</span>
+        <input value={description} onInput={(event) => setDescription(event.currentTarget.value)} />
+      </label>
+      <fieldset>
+        <legend>What its records have; an index is created for each</legend>
+        <Check label="Dense vectors" isOn={hasDense} set={setDense} />
+        {hasDense && (
+          <div class="row">
+            <label class="field">
+              <span>Dimension</span>
+              <input
+                type="number"
+                min="1"
+                value={dimension}
+                onInput={(event) => setDimension(event.currentTarget.value)}
+                required
+              />
+            </label>
+            <Select label="Metric" value={metric} options={metrics} set={setMetric} />
+          </div>
+        )}
+        <Check label="Sparse vectors" isOn={hasSparse} set={setSparse} />
+        <Check label="Texts" isOn={hasText} set={setText} />
+        {hasText && (
+          <div class="row">
+            <Select label="Language" value={language} options={languages} set={setLanguage} />
+          </div>
+        )}
+        <Check label="Store the texts, so that they can be shown" isOn={storesText} set={setStoresText} />
+      </fieldset>
+    </Dialog>
+  );
+}

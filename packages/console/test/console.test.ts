@@ -1,0 +1,543 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { connect, type QuiverClient } from "@quiver/client";
+import type { Browser } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { adminKey, startTestServer, type TestServer } from "../../server/test/running.ts";
+import { browserPath, openBrowser, skipReason, Tab } from "./browser.ts";
+import { fill, notes } from "./library.ts";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const records = 600;
+
+describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason}`, () => {
+  let server: TestServer;
+  let client: QuiverClient;
+  let browser: Browser;
+  const tabs: Tab[] = [];
+
+  beforeAll(async () => {
+    server = await startTestServer();
+    client = connect(server.url, { apiKey: adminKey });
+    await fill(client, records);
+    browser = await openBrowser();
+  });
+  afterEach(async () => {
+    const open = tabs.splice(0);
+    await Promise.all(open.map((tab) => tab.close()));
+    // Nothing went wrong behind the page, and nothing was asked of another host.
+    expect(open.flatMap(({ faults }) => faults)).toEqual([]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await server?.end();
+  });
+
+  async function openTab(key: string | null = adminKey, look: "light" | "dark" = "light"): Promise<Tab> {
+    const tab = await Tab.open(browser, server.url, look);
+    tabs.push(tab);
+    if (key !== null) await tab.signIn(key);
+    return tab;
+  }
+  const stored = (tab: Tab) => tab.page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])");
+
+  describe("signing in", () => {
+    test("[U5] asks for the key once and keeps it for this tab", async () => {
+      const tab = await openTab();
+      await tab.page.getByRole("heading", { name: "Collections" }).waitFor();
+      expect(await stored(tab)).toBe(JSON.stringify([{ "quiver-key": adminKey }, {}]));
+      await tab.page.reload();
+      await tab.page.getByRole("link", { name: "notes" }).waitFor();
+      expect(tab.keys.get("/")).toBeUndefined();
+      expect(tab.keys.get("/vectordb/collections")).toBe(`Bearer ${adminKey}`);
+      await tab.page.getByRole("button", { name: "Sign out" }).click();
+      await tab.page.getByLabel("Key").waitFor();
+      expect(await stored(tab)).toBe("[{},{}]");
+    });
+
+    test("[U5] says that a key is wrong, and asks again", async () => {
+      const tab = await openTab(null);
+      await tab.page.getByLabel("Key").fill("wrong");
+      await tab.page.keyboard.press("Enter");
+      await tab.page.getByRole("alert").getByText("The key is not valid").waitFor();
+      expect(await stored(tab)).toBe("[{},{}]");
+    });
+
+    test("[U5] asks again when the key is revoked", async () => {
+      const { key, key_id } = await client.createKey({ name: "short", role: "read" });
+      const tab = await openTab(key);
+      await tab.page.getByRole("link", { name: "notes" }).waitFor();
+      await client.revokeKey(key_id);
+      await tab.page.getByRole("alert").getByText("no longer valid").waitFor();
+      expect(await stored(tab)).toBe("[{},{}]");
+    });
+
+    test("[U5] needs no key on a server without authentication", async () => {
+      const open = await startTestServer({ adminKey: undefined, noAuth: true });
+      try {
+        const tab = await Tab.open(browser, open.url);
+        tabs.push(tab);
+        await tab.page.getByText("There are no collections yet.").waitFor();
+        expect(await tab.page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
+      } finally {
+        await open.end();
+      }
+    });
+  });
+
+  test("[U6] a collection is made, unloaded, loaded and, when its name was written, deleted", async () => {
+    const { page } = await openTab();
+    await page.getByRole("button", { name: "New collection" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Name", exact: true }).fill("made");
+    await dialog.getByLabel("Dimension").fill("3");
+    await dialog.getByLabel("Metric").selectOption("euclidean");
+    await dialog.getByLabel("Sparse vectors").check();
+    await dialog.getByRole("button", { name: "Create" }).click();
+    const row = page.getByRole("row").filter({ hasText: "made" });
+    await row.getByText("ready").waitFor();
+    const indexes = await client.collection("made").indexes();
+    expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
+    expect(indexes.dense?.distance_metric_type).toBe("euclidean");
+    await row.getByRole("button", { name: "Unload" }).click();
+    await row.getByText("unloaded").waitFor();
+    await row.getByRole("button", { name: "Load" }).click();
+    await row.getByText("ready").waitFor();
+    await row.getByRole("button", { name: "Delete" }).click();
+    const confirm = dialog.getByRole("button", { name: "Delete" });
+    expect(await confirm.isDisabled()).toBe(true);
+    await dialog.getByLabel("to confirm").fill("mad");
+    expect(await confirm.isDisabled()).toBe(true);
+    await dialog.getByLabel("to confirm").fill("made");
+    await confirm.click();
+    await expect
+      .poll(async () => (await client.listCollections()).map(({ name }) => name))
+      .toEqual(["notes"]);
+    await row.waitFor({ state: "detached" });
+  });
+
+  test("[U6] the list shows counts, sizes and the states of indexes, and follows changes", async () => {
+    const { page } = await openTab();
+    const row = page.getByRole("row").filter({ hasText: "notes" });
+    await row.getByText("597").waitFor();
+    await row.getByText("ready").waitFor();
+    await client.collection("notes").upsert(notes(1, 90_000));
+    await row.getByText("598").waitFor();
+    await client.collection("notes").delete("note-90000");
+  });
+
+  test("[U6] indexes are made and deleted on the page of a collection", async () => {
+    await client.createCollection({ name: "bare", dense_vector: { enabled: true, dimension: 2 } });
+    const tab = await openTab();
+    await tab.go("collections/bare");
+    const { page } = tab;
+    await page.getByRole("button", { name: "Create dense index" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    await page.getByRole("row").filter({ hasText: "Dense" }).getByText("ready").waitFor();
+    await page.getByRole("button", { name: "Index a field" }).click();
+    await page.getByRole("dialog").getByLabel("Field").fill("color");
+    await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    await page.getByRole("row").filter({ hasText: "color" }).getByText("ready").waitFor();
+    await page.getByRole("button", { name: "Delete the index color" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("row").filter({ hasText: "color" }).waitFor({ state: "detached" });
+    expect(await client.collection("bare").metadataIndexes()).toEqual([]);
+    await client.deleteCollection("bare");
+  });
+
+  test("[U6] an index shows how far it is while it is built", async () => {
+    const large = await client.createCollection({
+      name: "large",
+      dense_vector: { enabled: true, dimension: 128 },
+    });
+    const vector = (i: number) => Float32Array.from({ length: 128 }, (_, d) => Math.sin((i + 1) * (d + 1)));
+    await large.upsert(
+      Array.from({ length: 12_000 }, (_, i) => ({ id: String(i), dense_values: vector(i) })),
+    );
+    const tab = await openTab();
+    await tab.go("collections/large");
+    await tab.page.getByRole("button", { name: "Create dense index" }).click();
+    await tab.page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    await tab.page.getByRole("progressbar", { name: "Building the index Dense" }).waitFor();
+    await tab.page
+      .getByRole("row")
+      .filter({ hasText: "Dense" })
+      .getByText("ready")
+      .waitFor({ timeout: 90_000 });
+    await client.deleteCollection("large");
+  });
+
+  describe("a search", () => {
+    const query = "bee honey pollen";
+    async function searchPage(): Promise<Tab> {
+      const tab = await openTab();
+      await tab.go("collections/notes/search");
+      await tab.page.getByRole("form", { name: "Search" }).waitFor();
+      return tab;
+    }
+    const shownIds = (tab: Tab) => tab.page.getByRole("article").getByRole("link").allTextContents();
+
+    test("[U7] for a text shows the results of the interface, and the terms that make a score", async () => {
+      const tab = await searchPage();
+      await tab.page.getByRole("textbox", { name: "Text" }).fill(query);
+      await tab.page.getByRole("button", { name: "Search" }).click();
+      await tab.page.getByText("results in").waitFor();
+      const { results } = await client.collection("notes").search.text({ query, explain: true });
+      expect(await shownIds(tab)).toEqual(results.map(({ id }) => id));
+      await tab.page.getByText("Why").first().click();
+      const first = tab.page.getByRole("article").first();
+      for (const { term } of results[0].explanation?.["tf-idf"]?.matches ?? [])
+        await first.getByText(term, { exact: true }).waitFor();
+      await tab.page.getByText("BM25 with k1 1.2").waitFor();
+    });
+
+    test("[U7] like a record, or for a written vector, with a filter whose plan is shown", async () => {
+      const tab = await searchPage();
+      const { page } = tab;
+      await page.getByText("Dense", { exact: true }).click();
+      await page.getByLabel("Id of the record").fill("note-00012");
+      await page.getByLabel("Filter").fill('{"year": {"gte": 2010}}');
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByText("The filter matches").waitFor();
+      const filter = { year: { gte: 2010 } };
+      const liked = await client.collection("notes").search.recommend({ positive: ["note-00012"], filter });
+      expect(await shownIds(tab)).toEqual(liked.results.map(({ id }) => id));
+      const { dense_values } = await client.collection("notes").get("note-00030");
+      await page.getByText("Written", { exact: true }).click();
+      await page.getByLabel("Dense: 64 numbers").fill(JSON.stringify(dense_values));
+      await page.getByLabel("Filter").fill("");
+      await page.getByRole("button", { name: "Search" }).click();
+      await expect.poll(() => shownIds(tab).then((ids) => ids[0])).toBe("note-00030");
+    });
+
+    test("[U7] for sparse terms", async () => {
+      const tab = await searchPage();
+      await tab.page.getByText("Sparse", { exact: true }).click();
+      await tab.page.getByText("Written", { exact: true }).click();
+      await tab.page.getByLabel("Sparse: index:value").fill("3:1 5:0.5");
+      await tab.page.getByRole("button", { name: "Search" }).click();
+      await tab.page.getByText("results in").waitFor();
+      const { results } = await client.collection("notes").search.sparse({
+        query_terms: [
+          [3, 1],
+          [5, 0.5],
+        ],
+      });
+      expect(await shownIds(tab)).toEqual(results.map(({ id }) => id));
+    });
+
+    test("[U7] of several kinds draws the ranks of each and the order that they make", async () => {
+      const tab = await searchPage();
+      const { page } = tab;
+      await page.getByText("Hybrid", { exact: true }).click();
+      await page.getByLabel("Weight of text").fill("2");
+      await page.getByRole("textbox", { name: "Text" }).fill(query);
+      await page.getByLabel("Id of the record").fill("note-00012");
+      await page.getByRole("button", { name: "Search" }).click();
+      const drawing = page.getByRole("img", { name: /Ranks of each leg/ });
+      await drawing.waitFor();
+      const { dense_values } = await client.collection("notes").get("note-00012");
+      const { results } = await client.collection("notes").search.hybrid({
+        query_vector: dense_values ?? [],
+        query_text: query,
+        fusion_weights: { text: 2 },
+        explain: true,
+      });
+      expect(await shownIds(tab)).toEqual(results.map(({ id }) => id));
+      const legs = results.flatMap(({ explanation }) => [explanation?.dense, explanation?.["tf-idf"]]);
+      expect(await drawing.locator("circle").count()).toBe(legs.filter((leg) => leg).length);
+    });
+
+    test("[U7] that is refused shows the message of the server", async () => {
+      const tab = await searchPage();
+      await tab.page.getByRole("textbox", { name: "Text" }).fill("bee");
+      await tab.page.getByLabel("Filter").fill('{"year": {"gte": []}}');
+      await tab.page.getByRole("button", { name: "Search" }).click();
+      await tab.page.getByRole("alert").getByText("invalid_filter").waitFor();
+      await tab.page.getByLabel("Filter").fill("{");
+      await tab.page.getByRole("button", { name: "Search" }).click();
+      await tab.page.getByRole("alert").getByText("The filter is not JSON").waitFor();
+    });
+  });
+
+  test("[U8] records are paged, filtered and ordered; one shows its fields and its neighbours", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/records");
+    const ids = async () => (await page.getByRole("table").getByRole("link").allTextContents()).slice(0, 3);
+    await expect.poll(ids).toEqual(["note-00000", "note-00001", "note-00002"]);
+    await page.getByRole("button", { name: "Next" }).click();
+    await expect.poll(ids).toEqual(["note-00028", "note-00029", "note-00030"]);
+    await page.getByRole("button", { name: "Previous" }).click();
+    await expect.poll(ids).toEqual(["note-00000", "note-00001", "note-00002"]);
+    await page.getByLabel("Filter").fill('{"subject": "music"}');
+    await page.getByRole("button", { name: "Show" }).click();
+    await expect.poll(ids).toEqual(["note-00010", "note-00016", "note-00022"]);
+    await page.getByLabel("Order").selectOption("year desc");
+    const order_by = { field: "year", direction: "desc" } as const;
+    const ordered = await client
+      .collection("notes")
+      .scroll({ filter: { subject: "music" }, order_by, limit: 3 });
+    await expect.poll(ids).toEqual(ordered.vectors.map(({ id }) => id));
+    await tab.go("collections/notes/records?id=note-00012");
+    const panel = page.getByRole("complementary", { name: "Record note-00012" });
+    await panel.getByText('"subject": "insects"').waitFor();
+    const { results } = await client.collection("notes").neighbors("note-00012", { top_k: 10 });
+    await expect
+      .poll(() => panel.getByRole("listitem").getByRole("link").allTextContents())
+      .toEqual(results.map(({ id }) => id));
+    await panel.getByRole("link", { name: "Search like this record" }).click();
+    await page.getByText("results in").waitFor();
+  });
+
+  test("[U9] the map draws every record, by kind, and a click shows the record and its neighbours", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/map");
+    await page.getByLabel("Layout").getByText("PCA").click();
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByText("597 of 597 records").waitFor();
+    await page.getByText("insects", { exact: false }).first().waitFor();
+    expect(await page.getByLabel("Colour by").inputValue()).toBe("subject");
+    // Something is drawn: a picture of points has more colours than an empty one.
+    const canvas = page.locator("canvas");
+    const box = await canvas.boundingBox();
+    if (box === null) throw new Error("the map is not shown");
+    await page.getByLabel("Id of a record on the map").fill("note-00012");
+    await page.getByRole("button", { name: "Select" }).click();
+    const { results } = await client.collection("notes").neighbors("note-00012", { top_k: 10 });
+    const panel = page.getByRole("complementary", { name: "Record note-00012" });
+    await panel.getByRole("button", { name: results[0].id }).waitFor();
+    // The mark is where the point is: a click there selects a record.
+    const mark = await page.locator(".mark").first().boundingBox();
+    if (mark === null) throw new Error("the selected record is not marked");
+    expect(await page.locator(".mark.neighbor").count()).toBe(10);
+    await page.mouse.click(mark.x + mark.width / 2, mark.y + mark.height / 2);
+    await page.getByRole("complementary", { name: "Record note-" }).waitFor();
+    // The keyboard moves it.
+    const before = await page.locator(".mark").first().boundingBox();
+    await page.getByRole("application").focus();
+    await page.keyboard.press("ArrowRight");
+    await expect.poll(async () => (await page.locator(".mark").first().boundingBox())?.x).not.toBe(before?.x);
+    await page.getByLabel("Id of a record on the map").fill("nothing");
+    await page.getByRole("button", { name: "Select" }).click();
+    await page.getByRole("alert").getByText("no record of this id").waitFor();
+  });
+
+  test("[U9] the map arranges records by UMAP, and shows how far it is", async () => {
+    const tab = await openTab();
+    await tab.go("collections/notes/map");
+    await tab.page.getByText(/^UMAP, \d+ %$/).waitFor();
+    await tab.page.getByText("597 of 597 records").waitFor({ timeout: 90_000 });
+  });
+
+  test("[U10] versions are a time line, and follow commits", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/versions");
+    const { current_version, versions } = await client.collection("notes").versions();
+    await page.getByRole("img", { name: `${versions.length} versions from` }).waitFor();
+    const current = page.getByRole("row").filter({ hasText: "current" });
+    expect(await current.getByRole("cell").first().textContent()).toContain(String(current_version));
+    await client.collection("notes").upsert(notes(1, 90_001));
+    await expect
+      .poll(() => current.getByRole("cell").first().textContent())
+      .toContain(String(current_version + 1));
+    await client.collection("notes").delete("note-90001");
+  });
+
+  test("[U10] transactions show their states and operations, and an open one can be ended", async () => {
+    const collection = await client.createCollection({
+      name: "ledger",
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    const open = await collection.transaction();
+    await open.upsert([
+      { id: "a", dense_values: [1, 0] },
+      { id: "b", dense_values: [0, 1] },
+    ]);
+    const tab = await openTab();
+    await tab.go("collections/ledger/transactions");
+    const row = tab.page.getByRole("row").filter({ hasText: open.id });
+    await row.getByText("open", { exact: true }).waitFor();
+    expect(await row.getByRole("cell").nth(3).textContent()).toBe("2");
+    await row.getByRole("button", { name: "Commit" }).click();
+    await tab.page.getByRole("dialog").getByRole("button", { name: "Commit" }).click();
+    await row.getByText("complete").waitFor();
+    expect((await collection.describe()).vectors_count).toBe(2);
+    const second = await collection.transaction();
+    const next = tab.page.getByRole("row").filter({ hasText: second.id });
+    await next.getByRole("button", { name: "Abort" }).click();
+    await tab.page.getByRole("dialog").getByRole("button", { name: "Abort" }).click();
+    await next.getByText("aborted").waitFor();
+    await client.deleteCollection("ledger");
+  });
+
+  test("[U10] metrics are drawn from what the server counts", async () => {
+    const tab = await openTab();
+    await tab.go("metrics");
+    const memory = tab.page.getByRole("img", { name: /^Memory: process [\d.]+ MiB/ });
+    await memory.waitFor();
+    await tab.page.getByRole("img", { name: /^Requests: answered [\d.]+\/s/ }).waitFor();
+    await tab.page.getByRole("img", { name: /^Records: notes/ }).waitFor();
+  });
+
+  test("[U10] a key is made, shown once, and revoked; the audit log has it", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("keys");
+    await page.getByRole("button", { name: "New key" }).click();
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name", exact: true }).fill("web shop");
+    await page.getByRole("dialog").getByLabel("Only these collections").fill("notes");
+    await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    const key = await page.getByLabel("The key", { exact: true }).inputValue();
+    expect(await connect(server.url, { apiKey: key }).listCollections()).toHaveLength(1);
+    await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+    expect(await page.content()).not.toContain(key);
+    await page.getByRole("button", { name: "Revoke web shop" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page
+      .getByRole("row")
+      .filter({ hasText: "web shop" })
+      .filter({ hasText: "never" })
+      .waitFor({ state: "detached" });
+    await page.getByRole("row").filter({ hasText: "revokeKey" }).filter({ hasText: "done" }).waitFor();
+  });
+
+  test("[U10] the REST page sends every operation, with an example of its body", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("rest");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("status").getByText("200 OK").waitFor();
+    await page.getByRole("region", { name: "Answer" }).getByText('"name": "notes"').waitFor();
+    await page.getByLabel("Find an operation").fill("analyze");
+    await page.getByRole("button", { name: /Show the terms/ }).click();
+    await page.getByLabel("collection_id").fill("notes");
+    const body = page.getByLabel("Body (JSON)");
+    expect(JSON.parse(await body.inputValue())).toHaveProperty("text");
+    await body.fill('{"text": "dancing bees"}');
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("region", { name: "Answer" }).getByText('"term": "danc"').waitFor();
+  });
+
+  const pages = [
+    "collections",
+    "collections/notes/overview",
+    "collections/notes/search?like=note-00012",
+    "collections/notes/records?id=note-00012",
+    "collections/notes/map",
+    "collections/notes/versions",
+    "collections/notes/transactions",
+    "metrics",
+    "keys",
+    "rest",
+  ];
+
+  for (const look of ["light", "dark"] as const) {
+    test(`[U11] every page is accessible and can be read, ${look}`, async () => {
+      const tab = await openTab(null, look);
+      const { page } = tab;
+      const findings: unknown[] = [];
+      const inspect = async (where: string) => {
+        await page.evaluate(axe);
+        const run = `axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })`;
+        const { violations } = (await page.evaluate(run)) as {
+          violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+        };
+        findings.push(
+          ...violations.map(({ id, nodes }) => [where, id, nodes[0].html, nodes[0].failureSummary]),
+        );
+      };
+      await page.getByLabel("Key").waitFor();
+      await inspect("sign in");
+      await tab.signIn(adminKey);
+      for (const path of pages) {
+        await tab.go(path);
+        await page.getByText("Loading…").first().waitFor({ state: "detached" });
+        await page.getByRole("heading", { level: 1 }).waitFor();
+        await inspect(path);
+      }
+      await tab.go("collections");
+      await page.getByRole("button", { name: "New collection" }).click();
+      await inspect("a dialog");
+      expect(findings).toEqual([]);
+      const ground = await page.evaluate("getComputedStyle(document.body).backgroundColor");
+      expect(ground).toBe(look === "dark" ? "rgb(17, 18, 24)" : "rgb(246, 246, 250)");
+    });
+  }
+
+  test("[U11] everything is done by keyboard: signing in, going to a page, searching, a dialog", async () => {
+    const { page } = await openTab(null);
+    const focused = () =>
+      page.evaluate("document.activeElement?.textContent || document.activeElement?.ariaLabel || ''");
+    const tabTo = async (label: string) => {
+      for (let presses = 0; presses < 60; presses++) {
+        await page.keyboard.press("Tab");
+        if (String(await focused()).trim() === label) return;
+      }
+      throw new Error(`the keyboard does not reach ${label}`);
+    };
+    await page.getByLabel("Key").waitFor();
+    // The field has the focus.
+    await page.keyboard.type(adminKey);
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: "notes" }).waitFor();
+    await tabTo("notes");
+    await page.keyboard.press("Enter");
+    await page.getByRole("navigation", { name: "Collection" }).waitFor();
+    await tabTo("Search");
+    await page.keyboard.press("Enter");
+    await page.getByRole("form", { name: "Search" }).waitFor();
+    await page.getByRole("textbox", { name: "Text" }).focus();
+    await page.keyboard.type("honey");
+    await page.keyboard.press("Enter");
+    await page.getByText("results in").waitFor();
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("ArrowLeft");
+    await page.getByLabel("Sparse: index:value").or(page.getByLabel("Id of the record")).first().waitFor();
+    await page.goto(`${server.url}/#/collections`);
+    await page.getByRole("button", { name: "New collection" }).waitFor();
+    await tabTo("New collection");
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  });
+
+  test("[U12] a key that may only read sees the data, and is told that it may not change it", async () => {
+    const { key } = await client.createKey({ name: "reader", role: "read" });
+    const before = await server.fingerprint("notes");
+    const tab = await openTab(key);
+    const { page } = tab;
+    for (const path of pages.filter((each) => each !== "keys")) {
+      await tab.go(path);
+      await page.getByText("Loading…").first().waitFor({ state: "detached" });
+      expect([path, await page.getByRole("alert").allTextContents()]).toEqual([path, []]);
+    }
+    await tab.go("keys");
+    await page.getByRole("alert").getByText("This key may not do that").first().waitFor();
+    await tab.go("collections");
+    await page.getByRole("button", { name: "New collection" }).click();
+    await page.getByRole("dialog").getByRole("textbox", { name: "Name", exact: true }).fill("forbidden");
+    await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+    await page.getByRole("alert").getByText("This key may not do that").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Delete notes" }).click();
+    await page.getByRole("dialog").getByLabel("to confirm").fill("notes");
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("alert").getByText("This key may not do that").waitFor();
+    expect(await server.fingerprint("notes")).toEqual(before);
+  });
+
+  test("[U12] a key that is limited to records sees only those", async () => {
+    const { key } = await client.createKey({ name: "musician", role: "read", filter: { subject: "music" } });
+    const tab = await openTab(key);
+    const { page } = tab;
+    await page.getByRole("link", { name: "notes" }).waitFor();
+    await tab.go("collections/notes/records");
+    await expect
+      .poll(async () => (await page.getByRole("table").getByRole("link").allTextContents()).slice(0, 2))
+      .toEqual(["note-00010", "note-00016"]);
+  });
+});
