@@ -35,7 +35,7 @@ import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
 import type { AnyMetadata, FieldName, FilterOf, For, PatchOf } from "./filter-types.ts";
-import { jsonText } from "./json.ts";
+import { checkFilter, jsonText } from "./json.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
@@ -408,6 +408,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    */
   export({ filter, ...call }: CallOptions & { filter?: FilterOf<Metadata> | null } = {}): RecordExport {
     return new RecordExport(async () => {
+      if (filter != null) checkFilter(filter, "filter");
       const query = { filter: filter == null ? undefined : jsonText(filter, "filter") };
       const parts = { params: this.#params, query, call };
       const response = await this.#transport.open("exportVectors", parts);
@@ -537,5 +538,6 @@ export class Collection<Metadata extends object = AnyMetadata> {
 function parameterText(name: string, value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined;
   if (Array.isArray(value)) return value.length > 0 ? value.join(",") : undefined;
+  if (name === "filter") checkFilter(value, name);
   return typeof value === "object" ? jsonText(value, name) : String(value);
 }

@@ -24,7 +24,7 @@ import {
   quiverError,
 } from "./answer.ts";
 import type { AnswerOf } from "./endpoints.ts";
-import { jsonText } from "./json.ts";
+import { checkFilters, jsonText } from "./json.ts";
 import { jsonForm } from "./json-form.ts";
 import {
   type CallOptions,
@@ -212,6 +212,7 @@ export class HttpTransport implements Transport {
       return { ...init, body: upload(), duplex: "half" } as RequestInit;
     }
     if (body === undefined) return { method, signal, headers: own };
+    if (!(body instanceof Uint8Array)) checkFilters(body);
     const bytes = body instanceof Uint8Array ? body : new TextEncoder().encode(jsonText(body));
     return {
       method,

@@ -35,3 +35,47 @@ function refuseNotFinite(value: unknown, path: string): void {
     for (const [key, item] of Object.entries(value))
       refuseNotFinite(item, path === "" ? key : `${path}.${key}`);
 }
+
+/**
+ * Refuses a filter with a value that JSON leaves out, such as the `undefined` of a missing tenant: the filter would match more records, of
+ * which a deletion would delete all.
+ * @param path of the filter, for messages
+ * @throws QuiverError invalid_filter with the place of the value
+ */
+export function checkFilter(filter: unknown, path: string): void {
+  refuseLeftOut(filter, path, 0);
+}
+
+/** The same for the filters of a request, and of the queries of a batch. */
+export function checkFilters(body: unknown): void {
+  if (typeof body !== "object" || body === null) return;
+  const { filter, queries } = body as { filter?: unknown; queries?: unknown };
+  if (filter != null) checkFilter(filter, "filter");
+  if (!Array.isArray(queries)) return;
+  for (const [i, query] of queries.entries())
+    if (query?.filter != null) checkFilter(query.filter, `queries[${i}].filter`);
+}
+
+/** More levels than any filter may have; a filter that contains itself has them, too. */
+const levelsMax = 100;
+
+function refuseLeftOut(value: unknown, path: string, level: number): void {
+  const refuse = (what: string) => {
+    const message = `${path} is ${what}, which JSON cannot represent: the condition would be left out. Give a value, or leave the condition out yourself.`;
+    throw new QuiverError("invalid_filter", message, { path });
+  };
+  if (value === undefined || ["function", "symbol", "bigint"].includes(typeof value))
+    refuse(value === undefined ? "undefined" : `a ${typeof value}`);
+  if (typeof value !== "object" || value === null) return;
+  if (level > levelsMax) refuse("nested too deeply");
+  const { toJSON } = value as { toJSON?: () => unknown };
+  if (typeof toJSON === "function") refuseLeftOut(toJSON.call(value), path, level + 1);
+  else if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) refuseLeftOut(value[i], `${path}[${i}]`, level + 1);
+  } else {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype !== null && prototype !== Object.prototype)
+      refuse(`a ${value.constructor?.name ?? "class"}`);
+    for (const [key, item] of Object.entries(value)) refuseLeftOut(item, `${path}.${key}`, level + 1);
+  }
+}

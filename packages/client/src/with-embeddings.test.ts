@@ -47,7 +47,7 @@ overBothDatabases((database) => {
     // @ts-expect-error: there is no such field
     await texts.search.dense({ query: "dance", filter: { wings: 2 } });
     // @ts-expect-error: the vector is made of the query
-    await expect(texts.search.dense({ query_vector: [1] })).rejects.toThrow("query is undefined");
+    await expect(texts.search.dense({ query_vector: [1] })).rejects.toThrow("query is missing");
   });
 
   it("[J2] records keep a vector that they have, and need none without a text", async () => {

@@ -131,6 +131,21 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     const [single] = await collection.search.batchDense({ queries: [insect as never] });
     expect(single.results).toMatchObject([{ id: "ant" }]);
     expect(await codeOf(collection.count({ legs: { lt: Number.NaN } }))).toEqual(["invalid_request", 400]);
+    // A condition that JSON would leave out must not become a filter that matches more.
+    const leftOut = [
+      { kind: undefined },
+      { legs: 6, kind: undefined },
+      { legs: { gte: 1, lt: undefined } },
+      { not: undefined },
+    ];
+    const strange = [{ kind: () => 1 }, { kind: Symbol() }, { legs: 6n }, { kind: new Map() }];
+    for (const filter of [...leftOut, ...strange] as never[]) {
+      expect(await codeOf(collection.deleteMatching(filter))).toEqual(["invalid_filter", 400]);
+      expect(await codeOf(collection.search.text({ query: "x", filter }))).toEqual(["invalid_filter", 400]);
+      expect(await codeOf(collection.neighbors("ant", { filter }))).toEqual(["invalid_filter", 400]);
+      expect(await codeOf(collection.export({ filter }).count())).toEqual(["invalid_filter", 400]);
+    }
+    expect(await collection.count()).toBe(3);
     expect(await codeOf(collection.patch("ant", { legs: Number.NaN }))).toEqual(["invalid_request", 400]);
     expect(await collection.count()).toBe(3);
     expect(await collection.facet({ field: "legs" })).toEqual([{ value: 6, count: 2 }]);

@@ -4,7 +4,7 @@
 // are no retries, since no answer is lost.
 
 import type { AnswerOf } from "@quiver/client/endpoints";
-import { jsonText } from "@quiver/client/json";
+import { checkFilters, jsonText } from "@quiver/client/json";
 import { checkCallOptions, type RequestParts, systemRuntime, type Transport } from "@quiver/client/transport";
 import type { CallLimits, Database } from "@quiver/engine/database/contract";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
@@ -76,6 +76,7 @@ function withPlainFilters(body: unknown): unknown {
   const isFiltered = (query: unknown) =>
     typeof query === "object" && query !== null && "filter" in query && query.filter != null;
   if (!isFiltered(body) && !(Array.isArray(queries) && queries.some(isFiltered))) return body;
+  checkFilters(body);
   const plain = (value: unknown, path: string) => (value == null ? value : JSON.parse(jsonText(value, path)));
   return {
     ...body,

@@ -309,3 +309,60 @@ test("[W6] a search with a filter sees one version, however many records are wri
   }
   await writing;
 });
+
+test("[W14] a prefix of ids is found without reading records, whatever the ids are", async () => {
+  const name = `c${made++}`;
+  await database.createCollection({
+    name,
+    dense_vector: { enabled: false },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: true },
+    config: {},
+  });
+  const collection = database.collection(name);
+  const ids = [
+    ...Array.from({ length: 1_500 }, (_, i) => `acme/${i}`),
+    ...[
+      "acme",
+      "acm",
+      "acme0",
+      "Acme/1",
+      "acme/é",
+      "acme/e\u0301",
+      "acme/\u{10ffff}",
+      "acme/\u0000",
+      "\u{10ffff}",
+      "z",
+    ],
+  ];
+  for (let from = 0; from < ids.length; from += 500)
+    await collection.upsert(ids.slice(from, from + 500).map((id) => ({ id, text: "x" })));
+  for (const id of ["acme/7", "acme/1499", "z"]) await collection.delete(id);
+  const live = ids.filter((id) => !["acme/7", "acme/1499", "z"].includes(id));
+  for (const prefix of [
+    "acme/",
+    "acme",
+    "a",
+    "acme/14",
+    "acme/é",
+    "acme/e",
+    "\u{10ffff}",
+    "b",
+    "acme/\u0000",
+    "z",
+    "",
+  ]) {
+    const expected = live.filter((id) => id.startsWith(prefix)).length;
+    expect(await collection.count({ filter: { id: { prefix } } }), prefix).toBe(expected);
+    expect(await collection.count({ filter: { not: { id: { prefix } } } }), prefix).toBe(
+      live.length - expected,
+    );
+  }
+  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  const { filter } = await collection.searchText({
+    query: "x",
+    filter: { id: { prefix: "acme/1" } },
+    explain: true,
+  });
+  expect(filter).toMatchObject({ is_known: false, records_read: 0 });
+});

@@ -122,7 +122,9 @@ const drawn: Readonly<Record<FieldType, (next: () => number, i: number) => unkno
   keyword: (next, i) =>
     [`w${Math.floor(next() * 90)}`, `only ${i}`, ["b", "a", "zz"], 7, null][Math.floor(next() * 5)],
   number: (next, i) =>
-    [Math.floor(next() * 9), next() * 1e6, [3, -i, i], "text", 1e308][Math.floor(next() * 5)],
+    [Math.floor(next() * 9), next() * 1e6, [3, -i, i], [i, i + 0.25, i + 0.5], "text", 1e308][
+      Math.floor(next() * 6)
+    ],
   boolean: (next) => [true, false, [true, false], "no", null][Math.floor(next() * 5)],
   datetime: (next, i) =>
     [

@@ -178,7 +178,7 @@ export function* pageByValue(
       for (let isOver = false; !isOver && listing.missing > 0; ) {
         const wanted = listing.missing;
         const next = yield* walk.next(part, wanted);
-        isOver = next.length < wanted || part.least === part.greatest;
+        isOver = next.length === 0 || part.least === part.greatest;
         yield* listing.read(next);
       }
       if (listing.missing === 0) break;

@@ -121,7 +121,7 @@ function fieldOf(name: string): Field {
     throw refuse("ends with a backslash; a backslash makes the next character part of a key.");
   if (field.record !== undefined)
     throw refuse(
-      `'${name}' needs no index: ids are always looked up. Write '\\${name}' for the metadata key of this name.`,
+      `'${name}' needs no index: ids, and prefixes of 'id', are looked up in the records' own tables. Write '\\${name}' for the metadata key of this name.`,
     );
   return field;
 }

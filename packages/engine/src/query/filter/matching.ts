@@ -3,12 +3,12 @@
 // From what is known without reading records (metadata indexes, ids, documents) comes a set that contains every match, `within`; null: it
 // may be any record. If that set is not exact, the records in it are read, one by one in steps, and tested.
 //
-//   {"id": {"in": [...]}}                                 exact, looked up
+//   {"id": {"in": [...]}}, {"id": {"prefix": "a"}}         exact, looked up
 //   {"and": [{"document_id": "d"}, {"color": "red"}]}     the records of the document are read, if color has no index
 //   {"color": "red"}                                      from its index; without one all records are read
 
 import { limits } from "@quiver/protocol/limits";
-import { readU32Key, utf8 } from "../../base/bytes.ts";
+import { concatenated, readU32Key, utf8 } from "../../base/bytes.ts";
 import type { Steps } from "../../base/steps.ts";
 import { RecordReader } from "../../collection/record-reader.ts";
 import { afterPrefix, documentKey, documentPrefix, ordinalKey } from "../../collection/tables.ts";
@@ -16,6 +16,7 @@ import type { VisibleAt } from "../../collection/visibility.ts";
 import { OneOf } from "../../filter/equality.ts";
 import type { Filter, Leaf } from "../../filter/filter.ts";
 import { Predicate } from "../../filter/predicate.ts";
+import { Prefix } from "../../filter/text-part.ts";
 import { BitmapBuilder } from "../../index/bitmap-builder.ts";
 import { IndexLookup } from "../../index/metadata/field-lookup.ts";
 import { anyMetadataIndex, indexOfField } from "../../index/metadata/kind.ts";
@@ -205,8 +206,13 @@ function* boundOfAny(version: FilteredVersion, parts: readonly Filter[]): Steps<
 function* leafBound(version: FilteredVersion, leaf: Leaf): Steps<Bound> {
   const { field, condition } = leaf;
   if (field.record !== undefined) {
-    if (!(condition instanceof OneOf)) return unknown;
-    return { within: yield* lookUpIds(version, field.record, condition), isExact: true };
+    if (condition instanceof OneOf)
+      return { within: yield* lookUpIds(version, field.record, condition), isExact: true };
+    // As UTF-8, half a character would be another one.
+    const isWalked =
+      condition instanceof Prefix && condition.prefix !== "" && condition.prefix.isWellFormed();
+    if (field.record !== "id" || !isWalked) return unknown;
+    return { within: yield* idsWithPrefix(version, utf8(condition.prefix)), isExact: true };
   }
   const index = indexOfField(version.indexes, field);
   if (index === undefined) return unknown;
@@ -245,6 +251,27 @@ function* lookUpIds(
   const found = new BitmapBuilder(ordinalEnd);
   for (const ordinal of ordinals) found.add(ordinal);
   return found;
+}
+
+/** Ids that are read at a step. */
+const idsPerStep = 512;
+
+/** The records whose ids begin with these bytes: ids are stored in their order. No cursor stays open between steps. */
+function* idsWithPrefix({ readTxn, ordinalEnd }: FilteredVersion, prefix: Uint8Array): Steps<BitmapBuilder> {
+  const found = new BitmapBuilder(ordinalEnd);
+  const end = afterPrefix(prefix);
+  for (let start = prefix; ; yield) {
+    let count = 0;
+    let last = prefix;
+    for (const [id, ordinal] of readTxn.entries("ids", { start, ...(end && { end }), limit: idsPerStep })) {
+      found.add(readU32Key(ordinal));
+      last = id;
+      count++;
+    }
+    if (count < idsPerStep) return found;
+    // The next possible id.
+    start = concatenated([last, new Uint8Array(1)]);
+  }
 }
 
 /** Appends the records of a document. No cursor stays open between steps. */
