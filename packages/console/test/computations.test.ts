@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { indented, memberOf } from "../src/json-text.ts";
 import { colorsOf } from "../src/map/colors.ts";
 import { arrange, firstTwo } from "../src/map/layout.ts";
 import { principalCoordinates, randomFrom } from "../src/map/pca.ts";
@@ -107,14 +108,15 @@ test("[U9] of many records UMAP arranges a sample, and the others lie among thei
   timeout: 120_000,
 }, () => {
   const random = randomFrom(10);
-  const count = 10_050;
+  const count = 1_000;
   const groups = 4;
   const coordinates = Float32Array.from({ length: count * 2 }, (_, i) => {
     const group = Math.floor(i / 2) % groups;
     return random() + 30 * (i % 2 === 0 ? group % 2 : Math.floor(group / 2));
   });
   let points = new Float32Array(0);
-  for (const step of arrange(coordinates, 2, 100_000, () => 0)) points = step.points ?? points;
+  for (const step of arrange(coordinates, 2, 100_000, () => 0, { all: 900, sample: 400 }))
+    points = step.points ?? points;
   expect(points).toHaveLength(2 * count);
   expect(points.every(Number.isFinite)).toBe(true);
   // Records of a group are nearer to the middle of their group than to that of another.
@@ -214,6 +216,21 @@ describe("[U10] an operation", () => {
     expect(exampleOf({ examples: [{ a: 1 }], type: "object" })).toEqual({ a: 1 });
     expect(exampleOf({ anyOf: [{ type: ["null", "string"] }] })).toBeNull();
   });
+});
+
+test("[U8] JSON is shown with the numbers that were sent", () => {
+  const json =
+    '{"id":"a,}","metadata":{"n":9007199254740993,"x":[1e999,{"metadata":null},[],{}],"s":"q\\"{"},"text":null}';
+  const metadata = memberOf(json, "metadata") ?? "";
+  expect(metadata).toBe('{"n":9007199254740993,"x":[1e999,{"metadata":null},[],{}],"s":"q\\"{"}');
+  expect(indented(metadata)).toBe(
+    '{\n  "n": 9007199254740993,\n  "x": [\n    1e999,\n    {\n      "metadata": null\n    },\n    [],\n    {}\n  ],\n  "s": "q\\"{"\n}',
+  );
+  expect(memberOf(json, "text")).toBe("null");
+  expect(memberOf(json, "n")).toBeUndefined();
+  for (const value of [{ a: [1, { b: "c" }] }, [[]], "text", 3, { "": {} }])
+    expect(indented(JSON.stringify(value))).toBe(JSON.stringify(value, null, 2));
+  expect(indented('{"a":1}\n{"a":2}')).toBe('{"a":1}\n{"a":2}');
 });
 
 test("[U7] what is written into a field is read, or it is said what is wrong", () => {

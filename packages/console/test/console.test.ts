@@ -322,6 +322,12 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await page.getByLabel("Id of a record on the map").fill("nothing");
     await page.getByRole("button", { name: "Select" }).click();
     await page.getByRole("alert").getByText("no record of this id").waitFor();
+    await page.getByLabel("Filter").fill('{"subject": "music"}');
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByText("99 of 597 records").waitFor();
+    await page.getByLabel("Filter").fill('{"year": {"gte": []}}');
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByRole("alert").getByText("gte").waitFor();
   });
 
   test("[U9] the map arranges records by UMAP, and shows how far it is", async () => {

@@ -9,9 +9,8 @@ import { randomFrom } from "./pca.ts";
 
 /** Principal coordinates that UMAP starts from. */
 export const componentsOfUmap = 16;
-/** With more records, UMAP arranges a sample of `sampleRecords`. */
-const arrangedMax = 10_000;
-const sampleRecords = 5_000;
+/** With more than `all` records, UMAP arranges a sample. */
+const arranged = { all: 10_000, sample: 5_000 };
 const nearestOfSample = 3;
 
 export type Step = { readonly share: number; readonly points?: Float32Array<ArrayBuffer> };
@@ -33,9 +32,10 @@ export function* arrange(
   components: number,
   everyMs: number,
   now: () => number,
+  limits = arranged,
 ): Generator<Step> {
   const count = coordinates.length / components;
-  const sample = sampleOf(count);
+  const sample = sampleOf(count, limits);
   const rowOf = (i: number) => Array.from(coordinates.subarray(i * components, (i + 1) * components));
   const umap = new UMAP({
     nComponents: 2,
@@ -91,15 +91,15 @@ const flat = (rows: readonly (readonly number[])[]): Float32Array<ArrayBuffer> =
 };
 
 /** All of them, or a random sample, ascending. */
-function sampleOf(count: number): Uint32Array {
+function sampleOf(count: number, limits: typeof arranged): Uint32Array {
   const all = Uint32Array.from({ length: count }, (_, i) => i);
-  if (count <= arrangedMax) return all;
+  if (count <= limits.all) return all;
   const random = randomFrom(2);
-  for (let i = 0; i < sampleRecords; i++) {
+  for (let i = 0; i < limits.sample; i++) {
     const j = i + Math.floor(random() * (count - i));
     [all[i], all[j]] = [all[j], all[i]];
   }
-  return all.slice(0, sampleRecords).sort();
+  return all.slice(0, limits.sample).sort();
 }
 
 /** Finds the nearest ones of the sample of each record. @returns what makes the points of all from those of the sample */

@@ -91,10 +91,14 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
             break;
         }
       };
-      made.onerror = ({ message }) => setError(new Error(`The worker of the map failed: ${message}`));
+      made.onerror = ({ message }) => {
+        setState("");
+        setError(new Error(`The worker of the map failed: ${message}`));
+      };
       made.postMessage(start);
       setState("Reading records");
     } catch (thrown) {
+      setState("");
       setError(thrown);
     }
   }, [session, name, dimension, most, wanted, total, filter, layout]);
@@ -105,6 +109,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
     try {
       plot.current = new Plot(canvas.current);
     } catch (thrown) {
+      setState("");
       setError(thrown);
       return;
     }

@@ -3,6 +3,7 @@
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
+import { indented, memberOf } from "../json-text.ts";
 import { clipped, decimal } from "../parts/format.ts";
 import { Area } from "../parts/inputs.tsx";
 import { Show, useLoaded } from "../parts/loading.tsx";
@@ -147,7 +148,10 @@ export function RecordPanel({
 }) {
   const collection = useClient().collection(name);
   const record = useLoaded(
-    async (signal) => JSON.parse(await collection.getJson(id, { signal })) as VectorRecord,
+    async (signal) => {
+      const json = await collection.getJson(id, { signal });
+      return { ...(JSON.parse(json) as VectorRecord), metadataText: memberOf(json, "metadata") };
+    },
     [name, id],
   );
   const neighbors = useLoaded(
@@ -163,11 +167,11 @@ export function RecordPanel({
     <aside class="card stack" aria-label={`Record ${id}`}>
       <h2 class="mono">{clipped(id, 80)}</h2>
       <Show of={record}>
-        {({ document_id, text, metadata, dense_values, sparse_values }) => (
+        {({ document_id, text, metadata, metadataText = "", dense_values, sparse_values }) => (
           <>
             {document_id !== null && <p class="muted small">document {document_id}</p>}
             {text !== null && <p>{clipped(text, 2_000)}</p>}
-            {metadata !== null && <pre>{JSON.stringify(metadata, null, 2)}</pre>}
+            {metadata !== null && <pre>{indented(metadataText)}</pre>}
             {dense_values !== null && (
               <div>
                 <p class="muted small">Dense vector, {dense_values.length} numbers</p>

@@ -1,6 +1,7 @@
 // What does the server answer to a request that the user writes?
 
 import { useMemo, useState } from "preact/hooks";
+import { indented } from "../json-text.ts";
 import { addressOf, type OpenapiDocument, type Operation, operationsOf } from "../openapi.ts";
 import { bytes, milliseconds } from "../parts/format.ts";
 import { Field } from "../parts/inputs.tsx";
@@ -115,7 +116,7 @@ function RequestForm({
         ms: performance.now() - start,
         size: new Blob([text]).size,
         requestId: response.headers.get("x-request-id") ?? "",
-        text: pretty(text),
+        text: indented(text),
       });
     });
   return (
@@ -181,12 +182,4 @@ function RequestForm({
       )}
     </div>
   );
-}
-
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }
