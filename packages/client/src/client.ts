@@ -37,7 +37,7 @@ export { type Embed, type EmbedderOptions, type EmbedOptions, embedder } from ".
 export { type EmbeddingCache, memoryCache } from "./embedding-cache.ts";
 export { type EnsureTextsOptions, ensureTexts } from "./ensure-texts.ts";
 export { RecordExport } from "./export.ts";
-export type { AnyMetadata, FieldName, FilterOf, PatchOf } from "./filter-types.ts";
+export type { AnyMetadata, FieldName, FilterOf, Found, PatchOf } from "./filter-types.ts";
 export type { ClientOptions, RetryEvent } from "./http-transport.ts";
 export { type OpenAiEmbeddingsOptions, openAiEmbeddings } from "./openai-embeddings.ts";
 export { type DenseValues, RawRecord, type RecordInput } from "./record.ts";

@@ -34,7 +34,15 @@ import type { TransactionList } from "@quiver/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiver/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiver/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
-import type { AnyMetadata, FieldName, FilterOf, For, PatchOf } from "./filter-types.ts";
+import {
+  type AnyMetadata,
+  type FieldName,
+  type FilterOf,
+  type For,
+  type Found,
+  found,
+  type PatchOf,
+} from "./filter-types.ts";
 import { checkFilter, jsonText } from "./json.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
@@ -98,6 +106,10 @@ export class Collection<Metadata extends object = AnyMetadata> {
     this.search = new CollectionSearch(transport, name);
     this.#transport = transport;
     this.#params = { collection_id: name };
+  }
+
+  #found<Answer>(answer: Promise<Answer>): Promise<Found<Metadata, Answer>> {
+    return found<Metadata, Answer>(answer);
   }
 
   // --- The collection itself ---
@@ -301,8 +313,10 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /** Reads a record. @throws QuiverError vector_not_found */
-  get(id: string, call: CallOptions = {}): Promise<VectorRecord> {
-    return this.#transport.request("getVector", { params: { ...this.#params, vector_id: id }, call });
+  get(id: string, call: CallOptions = {}): Promise<Found<Metadata, VectorRecord>> {
+    return this.#found(
+      this.#transport.request("getVector", { params: { ...this.#params, vector_id: id }, call }),
+    );
   }
 
   /** Reads a record as JSON text, with the metadata exactly as it was written. @throws QuiverError vector_not_found */
@@ -331,8 +345,10 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /** Records by their ids, in this order; null where there is none. At most 10,000. */
-  fetch(request: FetchVectors, call: CallOptions = {}): Promise<FetchedVectors> {
-    return this.#transport.request("fetchVectors", { params: this.#params, body: request, call });
+  fetch(request: FetchVectors, call: CallOptions = {}): Promise<Found<Metadata, FetchedVectors>> {
+    return this.#found(
+      this.#transport.request("fetchVectors", { params: this.#params, body: request, call }),
+    );
   }
 
   /**
@@ -343,11 +359,13 @@ export class Collection<Metadata extends object = AnyMetadata> {
     id: string,
     request: NeighborsInput<Metadata> = {} as NeighborsInput<Metadata>,
     call: CallOptions = {},
-  ): Promise<SearchResponse> {
+  ): Promise<Found<Metadata, SearchResponse>> {
     const query = Object.fromEntries(
       Object.entries(request).map(([name, value]) => [name, parameterText(name, value)]),
     );
-    return this.#transport.request("neighbors", { params: { ...this.#params, vector_id: id }, query, call });
+    return this.#found(
+      this.#transport.request("neighbors", { params: { ...this.#params, vector_id: id }, query, call }),
+    );
   }
 
   /** How many records match a filter; without one, all. */
@@ -373,8 +391,13 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /** A page of the matching records, by id or in the order of an indexed field. To continue, pass its `next_cursor` as `cursor`. */
-  scroll(request: For<Metadata, ScrollVectors> = {}, call: CallOptions = {}): Promise<ScrollPage> {
-    return this.#transport.request("scrollVectors", { params: this.#params, body: request, call });
+  scroll(
+    request: For<Metadata, ScrollVectors> = {},
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, ScrollPage>> {
+    return this.#found(
+      this.#transport.request("scrollVectors", { params: this.#params, body: request, call }),
+    );
   }
 
   /** Deletes the matching records of one version, as one version. @returns how many there were */
@@ -394,12 +417,9 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /** All records of a document, by id. */
-  byDocument(documentId: string, call: CallOptions = {}): Promise<VectorRecord[]> {
-    return this.#transport.request("vectorsByDocument", {
-      params: this.#params,
-      query: { document_id: documentId },
-      call,
-    });
+  byDocument(documentId: string, call: CallOptions = {}): Promise<Found<Metadata, VectorRecord[]>> {
+    const parts = { params: this.#params, query: { document_id: documentId }, call };
+    return this.#found(this.#transport.request("vectorsByDocument", parts));
   }
 
   /**

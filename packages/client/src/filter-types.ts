@@ -152,3 +152,23 @@ type Part<Metadata, Key, Value> = Key extends "filter"
     : Key extends "queries" | "query_terms_list" | "order_by"
       ? For<Metadata, Value>
       : Value;
+
+/** An answer whose records have metadata of a type: the same with the type in place of any object. */
+export type Found<Metadata, Answer> = Answer extends readonly (infer Item)[]
+  ? Found<Metadata, Item>[]
+  : Answer extends { results: readonly (infer Item)[] }
+    ? Omit<Answer, "results"> & { results: Found<Metadata, Item>[] }
+    : Answer extends { vectors: readonly (infer Item)[] }
+      ? Omit<Answer, "vectors"> & { vectors: Found<Metadata, Item>[] }
+      : Answer extends { metadata?: unknown }
+        ? {
+            [Name in keyof Answer]: Name extends "metadata"
+              ? Metadata | Extract<Answer[Name], null | undefined>
+              : Answer[Name];
+          }
+        : Answer;
+
+/** Types an answer. Nothing is checked at run time, as with the records that are written. */
+export function found<Metadata, Answer>(answer: Promise<Answer>): Promise<Found<Metadata, Answer>> {
+  return answer as Promise<never>;
+}

@@ -4,6 +4,7 @@
 // may be typed arrays, and are sent as bytes (record.ts); and numbers that JSON cannot represent are rejected with their position.
 
 import { invariant } from "@quiver/protocol/invariant";
+import type { RouteName } from "@quiver/protocol/routes";
 import type { Filter } from "@quiver/protocol/shapes/filter";
 import type {
   BatchDenseSearch,
@@ -18,9 +19,10 @@ import type {
   SparseSearch,
   TextSearch,
 } from "@quiver/protocol/shapes/search";
-import type { AnyMetadata, For } from "./filter-types.ts";
+import type { AnswerOf } from "./endpoints.ts";
+import { type AnyMetadata, type For, type Found, found } from "./filter-types.ts";
 import type { DenseValues } from "./record.ts";
-import type { CallOptions, Form, Transport } from "./transport.ts";
+import type { CallOptions, Form, RequestParts, Transport } from "./transport.ts";
 
 type WithVector<T> = Omit<T, "query_vector"> & { query_vector: DenseValues };
 type WithOptionalVector<T> = Omit<T, "query_vector"> & { query_vector?: DenseValues | null };
@@ -54,6 +56,10 @@ export class CollectionSearch<Metadata = AnyMetadata> {
     this.#params = { collection_id: collection };
   }
 
+  #ask<R extends RouteName>(route: R, parts: RequestParts): Promise<Found<Metadata, AnswerOf<R>>> {
+    return found<Metadata, AnswerOf<R>>(this.#transport.request(route, parts));
+  }
+
   /**
    * Nearest vectors by the dense index's metric.
    *
@@ -67,8 +73,11 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * const red = await collection.search.dense({ query_vector: [0.1, 0.9], filter: { color: "red", n: { gte: 3 } } });
    * ```
    */
-  dense(request: For<Metadata, DenseSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
-    return this.#transport.request("searchDense", {
+  dense(
+    request: For<Metadata, DenseSearchInput>,
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, SearchResponse>> {
+    return this.#ask("searchDense", {
       params: this.#params,
       body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
       call,
@@ -79,9 +88,9 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   async batchDense(
     request: For<Metadata, BatchDenseSearchInput>,
     call: CallOptions = {},
-  ): Promise<BatchSearchResponse> {
+  ): Promise<Found<Metadata, BatchSearchResponse>> {
     const body = withVectors(this.#transport.form, request, "vector");
-    const answers = await this.#transport.request("searchBatchDense", { params: this.#params, body, call });
+    const answers = await this.#ask("searchBatchDense", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
 
@@ -97,10 +106,13 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * ```
    * @throws QuiverError vector_not_found
    */
-  recommend(request: For<Metadata, RecommendInput>, call: CallOptions = {}): Promise<SearchResponse> {
+  recommend(
+    request: For<Metadata, RecommendInput>,
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, SearchResponse>> {
     const { form } = this.#transport;
     const body = withExamples(form, withExamples(form, request as RecommendInput, "positive"), "negative");
-    return this.#transport.request("recommend", { params: this.#params, body, call });
+    return this.#ask("recommend", { params: this.#params, body, call });
   }
 
   /**
@@ -115,17 +127,20 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * });
    * ```
    */
-  sparse(request: For<Metadata, SparseSearch>, call: CallOptions = {}): Promise<SearchResponse> {
-    return this.#transport.request("searchSparse", { params: this.#params, body: request, call });
+  sparse(
+    request: For<Metadata, SparseSearch>,
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, SearchResponse>> {
+    return this.#ask("searchSparse", { params: this.#params, body: request, call });
   }
 
   /** Many sparse searches in one request; the results are in the order of the queries. */
   async batchSparse(
     request: For<Metadata, BatchSparseSearch>,
     call: CallOptions = {},
-  ): Promise<BatchSearchResponse> {
+  ): Promise<Found<Metadata, BatchSearchResponse>> {
     const parts = { params: this.#params, body: request, call };
-    return oneEach(await this.#transport.request("searchBatchSparse", parts), request.query_terms_list);
+    return oneEach(await this.#ask("searchBatchSparse", parts), request.query_terms_list);
   }
 
   /**
@@ -139,17 +154,17 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * const { results } = await collection.search.text({ query: "how do bees navigate", return_raw_text: true });
    * ```
    */
-  text(request: For<Metadata, TextSearch>, call: CallOptions = {}): Promise<SearchResponse> {
-    return this.#transport.request("searchText", { params: this.#params, body: request, call });
+  text(request: For<Metadata, TextSearch>, call: CallOptions = {}): Promise<Found<Metadata, SearchResponse>> {
+    return this.#ask("searchText", { params: this.#params, body: request, call });
   }
 
   /** Many text searches in one request; the results are in the order of the queries. */
   async batchText(
     request: For<Metadata, BatchTextSearch>,
     call: CallOptions = {},
-  ): Promise<BatchSearchResponse> {
+  ): Promise<Found<Metadata, BatchSearchResponse>> {
     const parts = { params: this.#params, body: request, call };
-    return oneEach(await this.#transport.request("searchBatchText", parts), request.queries);
+    return oneEach(await this.#ask("searchBatchText", parts), request.queries);
   }
 
   /**
@@ -167,8 +182,11 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    * });
    * ```
    */
-  hybrid(request: For<Metadata, HybridSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
-    return this.#transport.request("searchHybrid", {
+  hybrid(
+    request: For<Metadata, HybridSearchInput>,
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, SearchResponse>> {
+    return this.#ask("searchHybrid", {
       params: this.#params,
       body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
       call,
@@ -179,15 +197,15 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   async batchHybrid(
     request: For<Metadata, BatchHybridSearchInput>,
     call: CallOptions = {},
-  ): Promise<BatchSearchResponse> {
+  ): Promise<Found<Metadata, BatchSearchResponse>> {
     const body = withVectors(this.#transport.form, request, "query_vector");
-    const answers = await this.#transport.request("searchBatchHybrid", { params: this.#params, body, call });
+    const answers = await this.#ask("searchBatchHybrid", { params: this.#params, body, call });
     return oneEach(answers, request.queries);
   }
 }
 
 /** Asserts that each query has an answer. */
-function oneEach(answers: BatchSearchResponse, queries: readonly unknown[]): BatchSearchResponse {
+function oneEach<Answer>(answers: Answer[], queries: readonly unknown[]): Answer[] {
   invariant(answers.length === queries.length, `${queries.length} queries have ${answers.length} answers`);
   return answers;
 }

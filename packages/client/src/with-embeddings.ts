@@ -11,7 +11,7 @@ import { kindOf } from "@quiver/protocol/kind-of";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import type { Collection } from "./collection.ts";
 import type { Embed } from "./embed.ts";
-import type { AnyMetadata, For } from "./filter-types.ts";
+import type { AnyMetadata, For, Found } from "./filter-types.ts";
 import type { DenseValues, RecordInput } from "./record.ts";
 import type { DenseSearchInput, HybridSearchInput } from "./search.ts";
 import type { BatchOptions, CallOptions } from "./transport.ts";
@@ -124,7 +124,10 @@ export class TextCollectionSearch<Metadata extends object = AnyMetadata> {
   }
 
   /** Records whose vectors are nearest to that of the query. */
-  async dense(request: For<Metadata, DenseTextSearchInput>, call: CallOptions = {}): Promise<SearchResponse> {
+  async dense(
+    request: For<Metadata, DenseTextSearchInput>,
+    call: CallOptions = {},
+  ): Promise<Found<Metadata, SearchResponse>> {
     const { query, ...rest } = request as DenseTextSearchInput;
     const query_vector = await this.#vectorOf(query, call);
     return this.#collection.search.dense({ ...rest, query_vector } as For<Metadata, DenseSearchInput>, call);
@@ -134,7 +137,7 @@ export class TextCollectionSearch<Metadata extends object = AnyMetadata> {
   async hybrid(
     request: For<Metadata, HybridTextSearchInput>,
     call: CallOptions = {},
-  ): Promise<SearchResponse> {
+  ): Promise<Found<Metadata, SearchResponse>> {
     const { query, ...rest } = request as HybridTextSearchInput;
     const query_vector = await this.#vectorOf(query, call);
     const hybrid = { ...rest, query_vector, query_text: query };

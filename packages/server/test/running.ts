@@ -140,7 +140,9 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       const detail = (await call("getCollection", { collection_id })).json;
       const transactions = (await call("listTransactions", { collection_id })).json;
       const collections = (await call("listCollections")).json;
-      const indexes = (await call("getIndexes", { collection_id })).json;
+      // Their status changes in the background: building goes on, and recall is measured again.
+      const found = Object.entries((await call("getIndexes", { collection_id })).json);
+      const indexes = found.map(([kind, index]) => ({ kind, ...(index as object), status: undefined }));
       return { version, detail: { ...detail, loaded: undefined }, transactions, collections, indexes };
     },
     connect: () =>

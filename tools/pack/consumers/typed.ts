@@ -25,7 +25,11 @@ async function use(database: Database): Promise<SearchResponse> {
   });
   const score: number = response.results[0].score;
   const text: string | null = response.results[0].text;
-  console.log(score.toFixed(3), text);
+  const stored: Product | null = (await products.get("a")).metadata;
+  // @ts-expect-error: a product has no weight
+  console.log(score.toFixed(3), text, stored, response.results[0].metadata?.weight);
+  const size: number | undefined = (await products.scroll({})).vectors[0].metadata?.size;
+  console.log(size);
   const flat = await database.request("getTransactionStatus", {
     params: { collection_id: "products", transaction_id: "1" },
     query: { format: "flat" },
