@@ -132,7 +132,12 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   });
   const detail = await collection.describe();
   if (options.json) return printJson(detail);
-  printLine(`Created ${JSON.stringify(name)}. Create its indexes with: quiver index create`);
+  const { dense_vector, sparse_vector, tf_idf_options } = detail;
+  const kinds = Object.entries({ dense: dense_vector, sparse: sparse_vector, text: tf_idf_options });
+  const commands = kinds
+    .filter(([, { enabled }]) => enabled)
+    .map(([kind]) => `quiver index create ${name} ${kind}`);
+  printLine(`Created ${JSON.stringify(name)}. Create its indexes with: ${commands.join(", ")}`);
 }
 
 async function show(name: string, options: ConnectionOptions): Promise<void> {
