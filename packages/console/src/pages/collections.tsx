@@ -10,6 +10,7 @@ import { bytes, count } from "../parts/format.ts";
 import { Check, Select } from "../parts/inputs.tsx";
 import { Failure, Show, useAction, useLoaded } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
+import { Table } from "../parts/table.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
 
@@ -77,36 +78,19 @@ export function CollectionsPage() {
             </p>
           ) : (
             <div class="card">
-              <div class="scroll">
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">Name</th>
-                      <th scope="col">Kinds</th>
-                      <th scope="col" class="number">
-                        Records
-                      </th>
-                      <th scope="col" class="number">
-                        Memory
-                      </th>
-                      <th scope="col">Indexes</th>
-                      <th scope="col">
-                        <span class="visually-hidden">Actions</span>
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {rows.map((row) => (
-                      <CollectionRow
-                        key={row.name}
-                        row={row}
-                        change={change}
-                        remove={() => setDialog({ remove: row.name })}
-                      />
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table
+                columns={["Name", "Kinds", { number: "Records" }, { number: "Memory" }, "Indexes"]}
+                hasActions
+              >
+                {rows.map((row) => (
+                  <CollectionRow
+                    key={row.name}
+                    row={row}
+                    change={change}
+                    remove={() => setDialog({ remove: row.name })}
+                  />
+                ))}
+              </Table>
               {matching > pageSize && (
                 <div class="buttons">
                   <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>

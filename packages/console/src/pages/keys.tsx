@@ -8,6 +8,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { dateTime } from "../parts/format.ts";
 import { Area, Field, Select } from "../parts/inputs.tsx";
 import { Show, useLoaded } from "../parts/loading.tsx";
+import { Table } from "../parts/table.tsx";
 import { useClient } from "../session.ts";
 import { parseFilter } from "../written.ts";
 
@@ -90,54 +91,31 @@ function KeyTable({
   revoke: (key: KeyInformation) => void;
 }) {
   return (
-    <div class="scroll">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Role</th>
-            <th scope="col">Collections</th>
-            <th scope="col">Filter</th>
-            <th scope="col">Created</th>
-            <th scope="col">Last used</th>
-            <th scope="col">Expires</th>
-            <th scope="col">
-              <span class="visually-hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {list.map((key) => (
-            <tr key={key.key_id}>
-              <td class="wide">
-                {key.name}
-                <div class="muted small mono">{key.key_id}</div>
-              </td>
-              <td>
-                <span class={key.role === "admin" ? "badge warn" : "badge"}>{key.role}</span>
-              </td>
-              <td class="wide">
-                {key.collections === null ? <span class="muted">all</span> : key.collections.join(", ")}
-              </td>
-              <td class="wide">{key.filter !== null && <code>{JSON.stringify(key.filter)}</code>}</td>
-              <td class="time">{dateTime(key.created_at)}</td>
-              <td class="time">{key.last_used_at === null ? "never" : dateTime(key.last_used_at)}</td>
-              <td class="time">{key.expires_at === null ? "never" : dateTime(key.expires_at)}</td>
-              <td>
-                <button
-                  type="button"
-                  class="small"
-                  aria-label={`Revoke ${key.name}`}
-                  onClick={() => revoke(key)}
-                >
-                  Revoke
-                </button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table columns={["Name", "Role", "Collections", "Filter", "Created", "Last used", "Expires"]} hasActions>
+      {list.map((key) => (
+        <tr key={key.key_id}>
+          <td class="wide">
+            {key.name}
+            <div class="muted small mono">{key.key_id}</div>
+          </td>
+          <td>
+            <span class={key.role === "admin" ? "badge warn" : "badge"}>{key.role}</span>
+          </td>
+          <td class="wide">
+            {key.collections === null ? <span class="muted">all</span> : key.collections.join(", ")}
+          </td>
+          <td class="wide">{key.filter !== null && <code>{JSON.stringify(key.filter)}</code>}</td>
+          <td class="time">{dateTime(key.created_at)}</td>
+          <td class="time">{key.last_used_at === null ? "never" : dateTime(key.last_used_at)}</td>
+          <td class="time">{key.expires_at === null ? "never" : dateTime(key.expires_at)}</td>
+          <td>
+            <button type="button" class="small" aria-label={`Revoke ${key.name}`} onClick={() => revoke(key)}>
+              Revoke
+            </button>
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -197,25 +175,11 @@ function Audit() {
             {damaged_lines > 0 && (
               <p class="failure">{damaged_lines} damaged lines of the log are left out.</p>
             )}
-            <div class="scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th scope="col">Time</th>
-                    <th scope="col">Operation</th>
-                    <th scope="col">Phase</th>
-                    <th scope="col">Who</th>
-                    <th scope="col">What</th>
-                    <th scope="col">From</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {entries.map((entry, i) => (
-                    <AuditRow key={`${entry.request_id} ${entry.phase} ${i}`} entry={entry} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table columns={["Time", "Operation", "Phase", "Who", "What", "From"]}>
+              {entries.map((entry, i) => (
+                <AuditRow key={`${entry.request_id} ${entry.phase} ${i}`} entry={entry} />
+              ))}
+            </Table>
             {entries.length === limit && limit < 1_000 && (
               <button type="button" onClick={() => setLimit(Math.min(1_000, limit + 200))}>
                 Older entries

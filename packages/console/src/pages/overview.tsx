@@ -15,6 +15,7 @@ import { bytes, count } from "../parts/format.ts";
 import { Check, Field, Select } from "../parts/inputs.tsx";
 import { Failure, useAction } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
+import { Table } from "../parts/table.tsx";
 import { useClient } from "../session.ts";
 
 type Kind = "dense" | "sparse" | "text";
@@ -149,34 +150,21 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
               : "The server does not tell this key of them."}
           </p>
         ) : (
-          <div class="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Index</th>
-                  <th scope="col">State</th>
-                  <th scope="col" class="number">
-                    Records
-                  </th>
-                  <th scope="col" class="number">
-                    Memory
-                  </th>
-                  <th scope="col" class="number">
-                    Version
-                  </th>
-                  <th scope="col">Recall</th>
-                  <th scope="col">
-                    <span class="visually-hidden">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.map((index) => (
-                  <IndexRow key={index.key} index={index} remove={() => setOpen({ remove: index })} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            columns={[
+              "Index",
+              "State",
+              { number: "Records" },
+              { number: "Memory" },
+              { number: "Version" },
+              "Recall",
+            ]}
+            hasActions
+          >
+            {shown.map((index) => (
+              <IndexRow key={index.key} index={index} remove={() => setOpen({ remove: index })} />
+            ))}
+          </Table>
         )}
       </section>
       {open === "field" && <FieldDialog name={name} close={close} />}

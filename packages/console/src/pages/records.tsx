@@ -7,6 +7,7 @@ import { indented, memberOf } from "../json-text.ts";
 import { clipped, decimal } from "../parts/format.ts";
 import { Area } from "../parts/inputs.tsx";
 import { Show, useLoaded } from "../parts/loading.tsx";
+import { Table } from "../parts/table.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
 import { parseFilter } from "../written.ts";
@@ -80,31 +81,20 @@ export function RecordsPage({ name, facts, query }: TabProps) {
               {vectors.length === 0 ? (
                 <p class="empty">No record matches.</p>
               ) : (
-                <div class="scroll">
-                  <table>
-                    <thead>
-                      <tr>
-                        <th scope="col">Id</th>
-                        <th scope="col">Text</th>
-                        <th scope="col">Metadata</th>
-                      </tr>
-                    </thead>
-                    <tbody>
-                      {vectors.map(({ id = "", document_id, text, metadata }) => (
-                        <tr key={id} aria-current={id === selected ? "true" : undefined}>
-                          <td class="wide">
-                            <a href={hrefOf(["collections", name, "records"], { id })}>{clipped(id, 60)}</a>
-                            {document_id && <div class="muted small">{clipped(document_id, 60)}</div>}
-                          </td>
-                          <td class="wide small">{text && clipped(text, excerptChars)}</td>
-                          <td class="wide">
-                            {metadata && <code>{clipped(JSON.stringify(metadata), excerptChars)}</code>}
-                          </td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </div>
+                <Table columns={["Id", "Text", "Metadata"]}>
+                  {vectors.map(({ id = "", document_id, text, metadata }) => (
+                    <tr key={id} aria-current={id === selected ? "true" : undefined}>
+                      <td class="wide">
+                        <a href={hrefOf(["collections", name, "records"], { id })}>{clipped(id, 60)}</a>
+                        {document_id && <div class="muted small">{clipped(document_id, 60)}</div>}
+                      </td>
+                      <td class="wide small">{text && clipped(text, excerptChars)}</td>
+                      <td class="wide">
+                        {metadata && <code>{clipped(JSON.stringify(metadata), excerptChars)}</code>}
+                      </td>
+                    </tr>
+                  ))}
+                </Table>
               )}
               <div class="buttons">
                 <button

@@ -7,6 +7,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { count, dateTime } from "../parts/format.ts";
 import { Show, useLoaded } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
+import { Table } from "../parts/table.tsx";
 import { useClient } from "../session.ts";
 
 type Known = {
@@ -65,94 +66,70 @@ export function TransactionsPage({ name }: TabProps) {
             <p class="card empty">There have been no transactions.</p>
           ) : (
             <div class="card">
-              <div class="scroll">
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">Transaction</th>
-                      <th scope="col">State</th>
-                      <th scope="col">Indexed</th>
-                      <th scope="col" class="number">
-                        Upserts
-                      </th>
-                      <th scope="col" class="number">
-                        Deletes
-                      </th>
-                      <th scope="col" class="number">
-                        Version
-                      </th>
-                      <th scope="col">
-                        <span class="visually-hidden">Actions</span>
-                      </th>
+              <Table
+                columns={[
+                  "Transaction",
+                  "State",
+                  "Indexed",
+                  { number: "Upserts" },
+                  { number: "Deletes" },
+                  { number: "Version" },
+                ]}
+                hasActions
+              >
+                {transactions.map(
+                  ({ transaction_id: id, created_at, label, color, stats, isOpen, isCommitted, message }) => (
+                    <tr key={id}>
+                      <td class="wide">
+                        <code>{id}</code>
+                        <div class="muted small">{dateTime(created_at)}</div>
+                      </td>
+                      <td>
+                        <span class={`badge ${color}`}>{label}</span>
+                        {message !== undefined && <div class="small">{message}</div>}
+                      </td>
+                      <td>
+                        {isCommitted ? (
+                          <Progress
+                            percent={stats.percentage_complete}
+                            label={`Indexing of transaction ${id}`}
+                          />
+                        ) : (
+                          <span class="muted small">not committed</span>
+                        )}
+                        {stats.average_throughput > 0 && (
+                          <div class="muted small">
+                            {count(Math.round(stats.average_throughput))} operations/s
+                          </div>
+                        )}
+                      </td>
+                      <td class="number">{count(stats.records_upserted)}</td>
+                      <td class="number">{count(stats.records_deleted)}</td>
+                      <td class="number">{stats.version_created !== null && count(stats.version_created)}</td>
+                      <td>
+                        {isOpen && (
+                          <div class="buttons">
+                            <button
+                              type="button"
+                              class="small"
+                              onClick={() => setEnding({ id, way: "commit" })}
+                            >
+                              Commit
+                            </button>
+                            <button
+                              type="button"
+                              class="small"
+                              onClick={() => setEnding({ id, way: "abort" })}
+                            >
+                              Abort
+                            </button>
+                          </div>
+                        )}
+                      </td>
                     </tr>
-                  </thead>
-                  <tbody>
-                    {transactions.map(
-                      ({
-                        transaction_id: id,
-                        created_at,
-                        label,
-                        color,
-                        stats,
-                        isOpen,
-                        isCommitted,
-                        message,
-                      }) => (
-                        <tr key={id}>
-                          <td class="wide">
-                            <code>{id}</code>
-                            <div class="muted small">{dateTime(created_at)}</div>
-                          </td>
-                          <td>
-                            <span class={`badge ${color}`}>{label}</span>
-                            {message !== undefined && <div class="small">{message}</div>}
-                          </td>
-                          <td>
-                            {isCommitted ? (
-                              <Progress
-                                percent={stats.percentage_complete}
-                                label={`Indexing of transaction ${id}`}
-                              />
-                            ) : (
-                              <span class="muted small">not committed</span>
-                            )}
-                            {stats.average_throughput > 0 && (
-                              <div class="muted small">
-                                {count(Math.round(stats.average_throughput))} operations/s
-                              </div>
-                            )}
-                          </td>
-                          <td class="number">{count(stats.records_upserted)}</td>
-                          <td class="number">{count(stats.records_deleted)}</td>
-                          <td class="number">
-                            {stats.version_created !== null && count(stats.version_created)}
-                          </td>
-                          <td>
-                            {isOpen && (
-                              <div class="buttons">
-                                <button
-                                  type="button"
-                                  class="small"
-                                  onClick={() => setEnding({ id, way: "commit" })}
-                                >
-                                  Commit
-                                </button>
-                                <button
-                                  type="button"
-                                  class="small"
-                                  onClick={() => setEnding({ id, way: "abort" })}
-                                >
-                                  Abort
-                                </button>
-                              </div>
-                            )}
-                          </td>
-                        </tr>
-                      ),
-                    )}
-                  </tbody>
-                </table>
-              </div>
+                  ),
+                )}
+              </Table>
             </div>
           )
         }

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { count, dateTime } from "../parts/format.ts";
 import { Show, useLoaded } from "../parts/loading.tsx";
+import { Table } from "../parts/table.tsx";
 import { useClient } from "../session.ts";
 
 const pageSize = 100;
@@ -29,41 +30,24 @@ export function VersionsPage({ name }: TabProps) {
             <TimeLine versions={versions} current={current} />
           </section>
           <section class="card">
-            <div class="scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th scope="col" class="number">
-                      Version
-                    </th>
-                    <th scope="col">Time</th>
-                    <th scope="col" class="number">
-                      Records
-                    </th>
-                    <th scope="col" class="number">
-                      Change
-                    </th>
-                    <th scope="col">Hash</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {versions.map((version, i) => (
-                    <tr key={version.version_number}>
-                      <td class="number">
-                        {version.version_number === current && <span class="badge good">current</span>}{" "}
-                        {count(version.version_number)}
-                      </td>
-                      <td class="time">{dateTime(version.timestamp)}</td>
-                      <td class="number">{count(version.vector_count)}</td>
-                      <td class="number">{changeOf(version, versions[i + 1])}</td>
-                      <td>
-                        <code title={version.hash}>{version.hash.slice(0, 12)}</code>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              columns={[{ number: "Version" }, "Time", { number: "Records" }, { number: "Change" }, "Hash"]}
+            >
+              {versions.map((version, i) => (
+                <tr key={version.version_number}>
+                  <td class="number">
+                    {version.version_number === current && <span class="badge good">current</span>}{" "}
+                    {count(version.version_number)}
+                  </td>
+                  <td class="time">{dateTime(version.timestamp)}</td>
+                  <td class="number">{count(version.vector_count)}</td>
+                  <td class="number">{changeOf(version, versions[i + 1])}</td>
+                  <td>
+                    <code title={version.hash}>{version.hash.slice(0, 12)}</code>
+                  </td>
+                </tr>
+              ))}
+            </Table>
             {versions.length === wanted && (
               <button type="button" onClick={() => setWanted(wanted + pageSize)}>
                 Older versions

@@ -1,0 +1,48 @@
+// A table that scrolls sideways where it is wider than the page.
+
+import type { ComponentChildren } from "preact";
+
+/** The heading of a column; of one with numbers, which are aligned at the right. */
+type Column = string | { readonly number: string };
+
+/**
+ * @param hasActions whether a last column has buttons; its heading is for screen readers alone
+ * @param children the rows
+ */
+export function Table({
+  columns,
+  hasActions = false,
+  children,
+}: {
+  columns: readonly Column[];
+  hasActions?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) =>
+              typeof column === "string" ? (
+                <th key={column} scope="col">
+                  {column}
+                </th>
+              ) : (
+                <th key={column.number} scope="col" class="number">
+                  {column.number}
+                </th>
+              ),
+            )}
+            {hasActions && (
+              <th scope="col">
+                <span class="visually-hidden">Actions</span>
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
