@@ -37,6 +37,8 @@ export type ServerOptions = {
   readonly makesKey?: boolean;
   /** `NAME@N`: where it kills itself (crash/arm-failpoint). */
   readonly failpoint?: string;
+  /** Of Node.js. */
+  readonly nodeFlags?: readonly string[];
   /** Whether it can be asked for its memory and its event loop (child-probe). */
   readonly isProbed?: boolean;
 };
@@ -68,10 +70,11 @@ export class ServerProcess {
 
   /** Starts it; whether it listens is seen later. */
   constructor(dataDir: string, options: ServerOptions = {}) {
-    const { flags = [], env = {}, makesKey = false, failpoint, isProbed = false } = options;
+    const { flags = [], env = {}, makesKey = false, failpoint, nodeFlags = [], isProbed = false } = options;
     const { QUIVER_ADMIN_KEY: _, ...inherited } = process.env;
     this.#keyFile = makesKey ? join(dataDir, "admin-key") : null;
     const modules = [
+      ...nodeFlags,
       ...(isProbed ? ["--expose-gc", "--import", childProbe] : []),
       ...(failpoint === undefined ? [] : ["--import", armFailpoint]),
     ];

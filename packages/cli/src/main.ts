@@ -14,15 +14,20 @@ if (Number.parseInt(node, 10) < nodeMajorMin) {
   process.stderr.write(`quiver: needs Node.js ${nodeMajorMin} or newer; this is ${node}.\n`);
   process.exit(exitCodes.failed);
 }
-// glibc gives each thread heaps of its own and keeps what was freed in each; with two heaps a server that runs for long holds a third less
-// memory (tools/launch.mjs, which sets the same). A process cannot change this of itself, so it begins again, as the same process.
-if (
-  process.argv[2] === "serve" &&
-  process.platform === "linux" &&
-  process.env.MALLOC_ARENA_MAX === undefined
-) {
-  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  process.execve?.(process.execPath, args, { ...process.env, MALLOC_ARENA_MAX: "2" });
+// What a process cannot change of itself, so the server begins again with it, as the same process (docs/decisions/garbage.md):
+//   - glibc gives each thread heaps of its own and keeps what was freed in each; with two heaps a server that runs for long holds a third
+//     less memory (tools/launch.mjs, which sets the same).
+//   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests.
+const youngGeneration = "--max-semi-space-size";
+const given = `${process.execArgv.join(" ")} ${process.env.NODE_OPTIONS ?? ""}`.replaceAll("_", "-");
+const isSet =
+  given.includes(youngGeneration) &&
+  (process.platform !== "linux" || process.env.MALLOC_ARENA_MAX !== undefined);
+// A channel to the parent would not survive it.
+if (process.argv[2] === "serve" && !isSet && process.send === undefined) {
+  const flags = given.includes(youngGeneration) ? [] : [`${youngGeneration}=8`];
+  const args = [process.execPath, ...process.execArgv, ...flags, ...process.argv.slice(1)];
+  process.execve?.(process.execPath, args, { MALLOC_ARENA_MAX: "2", ...process.env });
 }
 module.enableCompileCache();
 const { run } = await import("./program.ts");

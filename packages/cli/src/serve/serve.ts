@@ -10,6 +10,7 @@
 
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
 import { ConfigError, completeConfig, type ServerConfig } from "@quiver/server/config";
 import type { RunningServer } from "@quiver/server/running-server";
 import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
@@ -19,6 +20,9 @@ import { findConfigFile, resolveSettings } from "./settings.ts";
 /** Runs the server until a signal; returns the exit code of the process. */
 export async function serve(flags: SettingInputs["flags"], env: SettingInputs["env"]): Promise<number> {
   const resolved = resolveSettings({ flags, env, file: findConfigFile(flags, env) });
+  // The old generation may double before it is marked. By its own measure V8 lets it grow by a tenth, and then marks after every few requests
+  // (docs/decisions/garbage.md).
+  setFlagsFromString("--heap-growing-percent=100");
   const server = await start(resolved);
   announce(server, resolved.config);
   await untilSignal();

@@ -87,7 +87,10 @@ export class Indexer {
   ) {
     this.#task = new Task({ key: "indexing", group: name });
     this.#background = background;
-    this.#completion = new Completion((version) => events.onComplete(version));
+    this.#completion = new Completion((version) => {
+      this.#views.renew();
+      events.onComplete(version);
+    });
     this.#backlog = new Backlog(() => this.#standing(), background);
     this.#updaters = new IndexUpdaters(store, background, {
       wake: () => this.wake(),
@@ -211,6 +214,11 @@ export class Indexer {
     this.#updaters.keep();
     // The next step handles failures and finished replacements.
     if (this.#updaters.needsReplacing) this.wake();
+  }
+
+  /** Other threads attach again to what they search. */
+  renewViews(): void {
+    this.#views.renew();
   }
 
   /** Writes the last checkpoints, if worthwhile. Resolves with the errors. Call it before `stop`. */

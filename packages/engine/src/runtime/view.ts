@@ -67,8 +67,8 @@ export class View implements SearchedView {
   readonly version: number;
   readonly epoch: number;
   readonly #epochs: Epochs;
-  /** `Epochs.withdrawn` when it was published. */
-  readonly #withdrawn: number;
+  /** `Epochs.withdrawn` when it was published, or renewed. */
+  #withdrawn: number;
   /** The next unused ordinal at this version. */
   readonly ordinalEnd: number;
   readonly readTxn: ReadTransaction;
@@ -120,6 +120,12 @@ export class View implements SearchedView {
     const epochs = this.#epochs.shared;
     const withdrawn = this.#withdrawn;
     return { epochs, epoch, withdrawn, version, ordinalEnd, visibility, indexes, statistics };
+  }
+
+  /** Of what was posted of it, other threads shall use only what is posted from now on. */
+  renew(): void {
+    this.#epochs.withdraw();
+    this.#withdrawn = this.#epochs.withdrawn;
   }
 
   readerOf(kind: IndexKind): object | undefined {
@@ -244,6 +250,11 @@ export class Views {
     this.#living.add(view);
     previous?.unpin();
     return view;
+  }
+
+  /** Records have moved to where searches find them faster: other threads ask again where that is. */
+  renew(): void {
+    this.#current?.renew();
   }
 
   /** Removes the current view, in all threads. Searches that pinned it continue. */

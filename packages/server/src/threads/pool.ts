@@ -37,6 +37,12 @@ type Thread = {
 const pauseMs = 100;
 const pauseMaxMs = 10_000;
 
+/**
+ * Of the heap of a thread: three times what V8 calls a semi-space. By default it grows to four times this, and then V8 marks the old
+ * generation after every few requests (docs/decisions/garbage.md).
+ */
+const maxYoungGenerationSizeMb = 24;
+
 export class ServingPool {
   readonly #parts: PoolParts;
   readonly #counts: ReturnType<typeof newSharedCounts>;
@@ -113,6 +119,7 @@ export class ServingPool {
     const worker = new Worker(threadFile(new URL("./thread.ts", import.meta.url)), {
       workerData: start,
       name: `serving ${slot}`,
+      resourceLimits: { maxYoungGenerationSizeMb },
     });
     const startedMs = performance.now();
     let failure: unknown;

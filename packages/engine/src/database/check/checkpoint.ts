@@ -72,6 +72,7 @@ async function compare(
     readVector: nothing,
     mayTake: () => true,
     onProgress: nothing,
+    onFilled: nothing,
     onNotice: nothing,
     wake: nothing,
   });

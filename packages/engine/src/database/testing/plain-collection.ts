@@ -64,6 +64,7 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
       mayTake: () => false,
       onProgress: () => this.#indexer.progressed(),
       wake: () => this.#indexer.wake(),
+      onFilled: () => {},
       onNotice: () => {},
     });
     this.#indexer.add(new IndexUpdater(kind, () => blueprint.make()));

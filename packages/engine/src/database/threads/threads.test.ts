@@ -180,6 +180,24 @@ test("[I7] a thread finds at once what was acknowledged, whoever wrote it, and n
   expect(left.results.length).toBe(120 - 30 + 150);
 });
 
+test("a thread does not go on scanning records that were in no graph when it asked for the view", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(Array.from({ length: 1_500 }, (_, i) => record(i)));
+  await collection.indexed();
+  const thread = new Thread(1);
+  const search = () => thread.ask("c", "searchDense", { query_vector: vector(), top_k: 5 });
+  const asked = () => thread.calls.call<number>("viewsAsked", {});
+  await search();
+  await collection.upsert(Array.from({ length: 200 }, (_, i) => record(1_500 + i)));
+  await search();
+  const inTail = await asked();
+  await collection.indexed();
+  await search();
+  expect(await asked()).toBe(inTail + 1);
+  for (let i = 0; i < 10; i++) await search();
+  expect(await asked()).toBe(inTail + 1);
+});
+
 test("deleted indexes, unloaded and replaced collections are noticed by the next search of a thread", async () => {
   const collection = await makeCollection();
   await collection.upsert(Array.from({ length: 50 }, (_, i) => record(i)));

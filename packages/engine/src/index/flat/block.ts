@@ -97,7 +97,7 @@ export type SharedBlock = {
 
 export class Block {
   readonly layout: BlockLayout;
-  readonly #id = nextMemoryId();
+  #id = nextMemoryId();
   readonly #chunks: SharedArrayBuffer[] = [];
   /** Ordinals, factors and states of the rows, in chunks of `chunkRows`. */
   readonly ordinals: Uint32Array[] = [];
@@ -128,6 +128,11 @@ export class Block {
     this.#memory = memory ?? memoryFor(layout, 0);
     this.#kernels = instantiate(this.#memory);
     this.#view();
+  }
+
+  /** Changes when the memory is exchanged, or a chunk is dropped: who has attached does not see what the owner writes from then on. */
+  get id(): number {
+    return this.#id;
   }
 
   get shared(): SharedBlock {
@@ -210,6 +215,7 @@ export class Block {
   }
 
   #keepChunks(count: number): void {
+    if (this.#chunks.length > count) this.#id = nextMemoryId();
     for (const column of [this.#chunks, this.factors, this.ordinals, this.states])
       column.length = Math.min(column.length, count);
   }
@@ -279,6 +285,7 @@ export class Block {
   shrink(): void {
     const old = this.bytes.subarray(0, this.layout.rowsAt + this.length * this.layout.rowBytes);
     this.#memory = memoryFor(this.layout, this.length);
+    this.#id = nextMemoryId();
     this.#kernels = instantiate(this.#memory);
     this.#view();
     this.bytes.set(old);

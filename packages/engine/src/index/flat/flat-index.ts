@@ -11,9 +11,13 @@
 //   2. All blocks but the last are full. No block is empty but the first, which stays: the tail of an HNSW index is filled and
 //      emptied over and over, and making a memory each time would take a tenth of a millisecond.
 //   3. A row's factor is that of its values; its padding is zero.
+//
+// Other threads may read rows while this one changes them (attached-rows.ts): whatever moves or overwrites a row that one of them may know is
+// counted (base/sequence-lock.ts).
 
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
+import { SequenceLock } from "../../base/sequence-lock.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
@@ -27,6 +31,7 @@ import {
 } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMap, ordinalMapBytes } from "../ordinal-map.ts";
+import type { AttachableRows } from "./attached-rows.ts";
 import { Block, type BlockLayout, blockBytesOf, layOutBlock } from "./block.ts";
 import { exactDistances } from "./exact-distances.ts";
 import { FlatScan } from "./scan.ts";
@@ -39,6 +44,8 @@ export type FlatOptions = {
   blockBytesMax?: number;
   /** Whether records may be added in any order, as in a cache. */
   isUnordered?: boolean;
+  /** Threads that may read rows at a time, this one included; default 1. */
+  readers?: number;
 };
 
 /** Rows of one block and their location in shared memory; can be posted to a thread. */
@@ -76,12 +83,16 @@ export class FlatIndex implements Index {
   /** Scans that have not ended. */
   readonly #scans = new Set<FlatScan>();
   #last = -1;
+  readonly #lock = new SequenceLock();
+  /** Rows that other threads may know, at most; and what the last of their blocks was. */
+  #sharedCount = 0;
+  #sharedBlock: { readonly number: number; readonly id: number } | undefined;
 
-  constructor({ dimension, metric, blockBytesMax = 2 ** 32, isUnordered = false }: FlatOptions) {
+  constructor({ dimension, metric, blockBytesMax = 2 ** 32, isUnordered = false, readers = 1 }: FlatOptions) {
     this.dimension = dimension;
     this.#isUnordered = isUnordered;
     this.metric = metrics[metric];
-    this.#layout = layOutBlock(dimension, blockBytesMax);
+    this.#layout = layOutBlock(dimension, blockBytesMax, readers);
   }
 
   get count(): number {
@@ -100,6 +111,12 @@ export class FlatIndex implements Index {
     if (values.byteLength !== bytes) {
       invariant(false, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
     }
+    if (this.count < this.#sharedCount) this.#changing(() => this.#push(ordinal, values));
+    else this.#push(ordinal, values);
+    this.#last = Math.max(this.#last, ordinal);
+  }
+
+  #push(ordinal: number, values: Uint8Array): void {
     const slot = this.count;
     const number = Math.floor(slot / this.#layout.capacity);
     if (number === this.#blocks.length) this.#blocks.push(new Block(this.#layout));
@@ -113,7 +130,21 @@ export class FlatIndex implements Index {
     }
     block.setFactor(row, this.metric.rowFactor(squared));
     this.#slots.set(ordinal, slot);
-    this.#last = Math.max(this.#last, ordinal);
+  }
+
+  /** Changes what other threads may be reading. */
+  #changing(act: () => void): void {
+    this.#lock.begin();
+    try {
+      act();
+    } finally {
+      const known = this.#sharedBlock;
+      if (known !== undefined && this.#blocks[known.number]?.id !== known.id) {
+        this.#sharedBlock = undefined;
+        this.#lock.exchange();
+      }
+      this.#lock.end();
+    }
   }
 
   /** Nothing to do: a closed record is found as before, and `visible` decides. */
@@ -126,13 +157,15 @@ export class FlatIndex implements Index {
     const last = this.#blocks[this.#blocks.length - 1];
     const moved = last.ordinalOf(last.length - 1);
     for (const scan of this.#scans) scan.onRemove(ordinal, slot, moved, this.count - 1);
-    if (moved !== ordinal) {
-      last.moveLastTo(this.#blocks[Math.floor(slot / capacity)], slot % capacity);
-      this.#slots.set(moved, slot);
-    }
-    this.#slots.delete(ordinal);
-    last.pop();
-    if (last.length === 0 && this.#blocks.length > 1) this.#blocks.pop();
+    this.#changing(() => {
+      if (moved !== ordinal) {
+        last.moveLastTo(this.#blocks[Math.floor(slot / capacity)], slot % capacity);
+        this.#slots.set(moved, slot);
+      }
+      this.#slots.delete(ordinal);
+      last.pop();
+      if (last.length === 0 && this.#blocks.length > 1) this.#blocks.pop();
+    });
   }
 
   /**
@@ -204,6 +237,20 @@ export class FlatIndex implements Index {
     return this.#blocks[Math.floor(slot / capacity)].ordinalOf(slot % capacity);
   }
 
+  /** The rows for threads that read them while this one changes them. */
+  get attachable(): AttachableRows {
+    this.#sharedCount = Math.max(this.#sharedCount, this.count);
+    const number = this.#blocks.length - 1;
+    this.#sharedBlock = number < 0 ? undefined : { number, id: this.#blocks[number].id };
+    return {
+      words: this.#lock.words,
+      era: this.#lock.era,
+      slots: this.#slots.shared,
+      capacity: this.#layout.capacity,
+      blocks: this.#blocks.map((block) => block.shared),
+    };
+  }
+
   /** All rows, for another thread to read. */
   sharedRows(): SharedRows[] {
     const { rowBytes, rowsAt } = this.#layout;
@@ -229,10 +276,11 @@ export class FlatIndex implements Index {
 
   /** Frees memory that the current rows do not need. */
   shrink(): void {
-    this.#blocks.at(-1)?.shrink();
+    this.#changing(() => this.#blocks.at(-1)?.shrink());
   }
 
   close(): void {
+    this.#lock.exchange();
     this.#blocks.length = 0;
     this.#slots.clear();
   }

@@ -3,6 +3,7 @@
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { metrics } from "../../vector/metrics.ts";
 import { attachOnce } from "../attached.ts";
+import { type AttachableRows, AttachedRows } from "../flat/attached-rows.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
 import { AttachedGraphs, type SharedGraphs } from "./attached-graphs.ts";
 import { CopiesReader, type SharedCopies } from "./copies.ts";
@@ -16,14 +17,20 @@ export type SharedVectors = {
   readonly metric: MetricName;
   readonly graphs: SharedGraphs | undefined;
   readonly tail: SharedTail;
+  readonly cache: AttachableRows;
   readonly copies: SharedCopies;
   readonly directionless: number;
   readonly count: number;
   readonly last: number;
 };
 
-/** Bytes of full-precision vectors that a thread keeps of an index of another, at most. */
+/** Bytes of full-precision vectors that a thread keeps of an index of another, at most: of those that the owner does not keep. */
 const cacheBytesMax = 2 ** 24;
+
+/** The places, names and distances of vectors that the owner's cache has not, of one search at a time. */
+let places = new Uint32Array(256);
+let names = new Uint32Array(256);
+let distances = new Float64Array(256);
 
 export class AttachedVectors extends SearchedVectors {
   readonly graphs: AttachedGraphs | undefined;
@@ -35,12 +42,18 @@ export class AttachedVectors extends SearchedVectors {
   readonly last: number;
   readonly tailView: TailView;
   protected readonly isCacheLinked = false;
+  /** What the owner keeps. */
+  readonly #ownersCache: AttachedRows;
 
   /** @param slot of this thread */
-  constructor({ id, dimension, metric, graphs, tail, copies, ...others }: SharedVectors, slot: number) {
+  constructor(
+    { id, dimension, metric, graphs, tail, cache, copies, ...others }: SharedVectors,
+    slot: number,
+  ) {
     super(dimension, metrics[metric]);
     this.graphs = graphs && new AttachedGraphs(graphs, slot);
     this.cache = attachOnce(id, slot, () => new FlatIndex({ dimension, metric, isUnordered: true }));
+    this.#ownersCache = new AttachedRows(this.metric, cache, slot);
     this.copies = CopiesReader.attach(copies);
     this.tailView = TailView.attach(this.metric, dimension, tail, slot);
     this.directionless = others.directionless;
@@ -50,6 +63,25 @@ export class AttachedVectors extends SearchedVectors {
 
   get tailCount(): number {
     return this.tailView.count;
+  }
+
+  override distancesOf(query: Float32Array, of: Uint32Array, count: number, to: Float64Array): void {
+    this.#ownersCache.distancesOf(query, of, count, to);
+    if (this.cache.count === 0) return;
+    if (places.length < count) {
+      places = new Uint32Array(2 * count);
+      names = new Uint32Array(2 * count);
+      distances = new Float64Array(2 * count);
+    }
+    let missing = 0;
+    for (let i = 0; i < count; i++) {
+      if (!Number.isNaN(to[i])) continue;
+      places[missing] = i;
+      names[missing++] = of[i];
+    }
+    if (missing === 0) return;
+    this.cache.distancesOf(query, names, missing, distances);
+    for (let i = 0; i < missing; i++) to[places[i]] = distances[i];
   }
 
   mayCache(): boolean {

@@ -4,7 +4,9 @@ import { randomNumbers } from "@quiver/kernels/random";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { HnswIndex } from "./hnsw-index.ts";
+import type { HnswOptions } from "./hnsw-options.ts";
 import { HnswReader } from "./hnsw-search.ts";
+import type { HnswState } from "./saved-changes.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 test("a search finds k records although most of them were linked after the graphs were described", () => {
@@ -39,4 +41,77 @@ test("a search finds k records although most of them were linked after the graph
   for (const k of [1, 5, 6, 7, 19, 20, 30])
     for (const query of vectors.slice(0, 50))
       expect(reader.search(query, k, { ef: 30, visible, vectorOf }).count).toBe(Math.min(k, 20));
+});
+
+/** A checkpoint of an index, opened again for two searching threads. */
+async function reopened(
+  vectors: readonly Float32Array[],
+  options: Pick<HnswOptions, "readVector" | "onFilled" | "onNotice" | "cacheMax">,
+): Promise<HnswIndex> {
+  const shape = { dimension: 8, metric: "euclidean", dataType: "u8", sampleCount: 50, searchers: 2 } as const;
+  const before = new HnswIndex(shape);
+  for (const [ordinal, vector] of vectors.entries()) before.add(ordinal, bytesOfFloats(vector));
+  const images: Uint8Array[] = [];
+  let state: HnswState | undefined;
+  before.save((saved, graphs, done) => {
+    state = saved;
+    images.push(...graphs.map(({ image }) => image.slice()));
+    done(true);
+  });
+  return HnswIndex.restored({ ...shape, ...options }, state as HnswState, async (graphs) => {
+    for (const [i, { image }] of graphs.entries()) image.set(images[i]);
+  });
+}
+
+test("after a restore, vectors are read into memory once, and other threads find them there", async () => {
+  const random = randomNumbers(2);
+  const vectors = Array.from({ length: 1_000 }, () => Float32Array.from({ length: 8 }, random));
+  let reads = 0;
+  let filled = 0;
+  const index = await reopened(vectors, {
+    readVector: (ordinal) => {
+      reads++;
+      return bytesOfFloats(vectors[ordinal]);
+    },
+    onFilled: () => filled++,
+  });
+  while (index.tidy());
+  expect([reads, filled]).toEqual([vectors.length, 1]);
+  const reader = HnswReader.attach(index.descriptor, 1);
+  const vectorOf = () => {
+    throw new Error("a vector is read");
+  };
+  for (const [ordinal, query] of vectors.entries()) {
+    expect(reader.search(query, 5, { ef: 50, vectorOf }).ordinals[0]).toBe(ordinal);
+  }
+  expect(reads).toBe(vectors.length);
+});
+
+test("no more vectors are read into memory than may be, and none after one that is damaged", async () => {
+  const random = randomNumbers(2);
+  const vectors = Array.from({ length: 500 }, () => Float32Array.from({ length: 8 }, random));
+  let reads = 0;
+  const read = (ordinal: number) => {
+    reads++;
+    return bytesOfFloats(vectors[ordinal]);
+  };
+  const small = await reopened(vectors, { readVector: read, cacheMax: 100 });
+  while (small.tidy());
+  expect(reads).toBe(100);
+  const notices: string[] = [];
+  let filled = 0;
+  reads = 0;
+  const damaged = await reopened(vectors, {
+    readVector: (ordinal) => {
+      if (ordinal === 200) throw new Error("it is damaged");
+      return read(ordinal);
+    },
+    onFilled: () => filled++,
+    onNotice: (notice) => notices.push(notice),
+  });
+  while (damaged.tidy());
+  expect(reads).toBe(200);
+  expect(notices).toEqual(["vectors are no longer read into memory in advance: Error: it is damaged"]);
+  expect(filled).toBe(1);
+  expect(damaged.failure).toBeUndefined();
 });

@@ -157,9 +157,18 @@ export class HnswIndex extends HnswStatus implements Index {
     this.vectors.giveUp(bytes);
   }
 
-  /** Continues deferred work: sweeps and measurements. Returns whether this thread has more to do. */
+  /** Continues deferred work: sweeps, measurements, and vectors to read into the cache. Returns whether this thread has more to do. */
   tidy(): boolean {
-    return this.building.tidy();
+    if (this.building.tidy()) return true;
+    if (!this.vectors.isFilling) return false;
+    try {
+      this.vectors.fill();
+    } catch (error) {
+      // A search that needs the vector reports the damage.
+      this.#options.onNotice?.(`vectors are no longer read into memory in advance: ${error}`);
+    }
+    if (!this.vectors.isFilling) this.#options.onFilled?.();
+    return this.vectors.isFilling;
   }
 
   /**
@@ -203,6 +212,7 @@ export class HnswIndex extends HnswStatus implements Index {
     index.vectors.last = state.linkedEnd - 1;
     for (const name of empty) index.#forget(name);
     for (const ordinal of state.retired) index.remove(ordinal);
+    index.vectors.beginFilling();
     return index;
   }
 

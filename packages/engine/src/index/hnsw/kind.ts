@@ -67,6 +67,7 @@ export function hnswOptions(
     retire: dependencies.retire && ((free) => dependencies.retire?.(free)),
     onProgress: dependencies.onProgress,
     onMore: dependencies.wake,
+    onFilled: dependencies.onFilled,
     onNotice: dependencies.onNotice,
     onError: () => dependencies.wake(),
   };

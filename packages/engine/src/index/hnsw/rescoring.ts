@@ -57,7 +57,7 @@ export class Rescoring {
     const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
     const some = from === 0 ? names : names.subarray(from);
     const count = end - from;
-    this.#vectors.cache.distancesOf(query, some, count, scores);
+    this.#vectors.distancesOf(query, some, count, scores);
     let distanceTo: ExactDistance | undefined;
     for (let i = 0; i < count; i++) {
       if (Number.isNaN(scores[i])) {

@@ -75,6 +75,11 @@ export abstract class SearchedVectors {
     };
   }
 
+  /** Writes the exact distances of the first `count` names of graphs; NaN for those whose vectors must be read. `query` is borrowed. */
+  distancesOf(query: Float32Array, names: Uint32Array, count: number, distances: Float64Array): void {
+    this.cache.distancesOf(query, names, count, distances);
+  }
+
   /** Reads a vector that is not in the cache, and lets it take the place of another there. */
   read(name: number, vectorOf?: VectorReader): Float32Array {
     const vector = readVector(name, vectorOf);

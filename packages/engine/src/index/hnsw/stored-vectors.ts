@@ -23,6 +23,10 @@ import { Tail, type TailView } from "./tail.ts";
 /** The cache requests memory in units of this size. */
 const cacheStepBytes = 2 ** 20;
 
+/** Vectors that are read into the cache between two looks at the clock, and names that are looked at. */
+const readsPerFill = 64;
+const namesPerFill = 4_096;
+
 export type VectorOptions = {
   readonly dimension: number;
   readonly metric: MetricName;
@@ -49,6 +53,8 @@ export class StoredVectors extends SearchedVectors {
   readonly #id = nextMemoryId();
   readonly #options: VectorOptions;
   readonly #graphs: () => GraphSet | undefined;
+  /** The first name that is still to be read into the cache; undefined when none is. */
+  #fillFrom: number | undefined;
   /** Number of vectors in the cache before it requests more memory. */
   #cacheGranted = 0;
 
@@ -60,7 +66,7 @@ export class StoredVectors extends SearchedVectors {
     this.#graphs = graphs;
     this.names = new Names(dimension, fingerprintKey, options.retire);
     this.tail = new Tail(dimension, metric, options.searchers);
-    this.cache = new FlatIndex({ dimension, metric, isUnordered: true });
+    this.cache = new FlatIndex({ dimension, metric, isUnordered: true, readers: options.searchers });
   }
 
   get graphs(): GraphSet | undefined {
@@ -91,6 +97,7 @@ export class StoredVectors extends SearchedVectors {
       metric: this.metric.name,
       graphs: this.graphs?.shared,
       tail: this.tail.shared,
+      cache: this.cache.attachable,
       copies: this.copies.shared,
       directionless: this.directionless,
       count: this.count,
@@ -166,6 +173,34 @@ export class StoredVectors extends SearchedVectors {
       return bytes === undefined;
     });
     return bytes && readFloats(bytes);
+  }
+
+  /** Whether vectors of graphs are to be read into the cache. */
+  get isFilling(): boolean {
+    return this.#fillFrom !== undefined;
+  }
+
+  /**
+   * After a restore: vectors of graphs are read into the cache, as many as it may have. Searches of this thread would do that as they go;
+   * those of other threads cannot, and would read each vector from the store.
+   */
+  beginFilling(): void {
+    if (this.#options.searchers > 1 && this.canRead) this.#fillFrom = 0;
+  }
+
+  /** Reads some of them. */
+  fill(): void {
+    let name = this.#fillFrom ?? 0;
+    this.#fillFrom = undefined;
+    const end = Math.min(this.last + 1, name + namesPerFill);
+    for (let reads = 0; name < end && reads < readsPerFill; name++) {
+      if (!this.graphs?.has(name) || this.cache.has(name)) continue;
+      if (!this.mayCache()) return;
+      const vector = this.vectorToLink(name);
+      if (vector !== undefined) this.cache.add(name, bytesOfFloats(vector));
+      reads++;
+    }
+    if (name <= this.last) this.#fillFrom = name;
   }
 
   /** Whether vectors can be read that are not in memory. */

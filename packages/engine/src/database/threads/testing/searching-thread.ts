@@ -16,6 +16,7 @@ const calls = new Calls(parentPort, {
   ask: ({ name, method, args, timeoutMs }: Asked) =>
     database.collection(name)[method](args as never, timeoutMs === undefined ? undefined : { timeoutMs }),
   forwarded: () => forwarded,
+  viewsAsked: () => viewsAsked,
   die: () => {
     setImmediate(() => {
       throw new Error("the thread dies");
@@ -25,9 +26,12 @@ const calls = new Calls(parentPort, {
 
 /** Searches that went to the owner. */
 let forwarded = 0;
+/** How often the owner was asked for a view. */
+let viewsAsked = 0;
 const call = calls.call.bind(calls);
 calls.call = (kind, ...rest) => {
   if (kind === "search") forwarded++;
+  else if (kind === "view") viewsAsked++;
   return call(kind, ...rest);
 };
 database.connect(calls);

@@ -45,6 +45,7 @@ const dependencies: IndexDependencies = {
   mayTake: () => true,
   onProgress: () => {},
   wake: () => {},
+  onFilled: () => {},
   onNotice: () => {},
   readerSlots,
   retire,
