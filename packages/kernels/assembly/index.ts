@@ -7,3 +7,4 @@
 export { dotRows } from "./dot-rows";
 export { exactSums } from "./exact-sums";
 export { l2Rows } from "./l2-rows";
+export { rotate } from "./rotate";

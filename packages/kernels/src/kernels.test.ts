@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { instantiate, type KernelName, padded, pageBytes } from "./loader.ts";
 import { randomNumbers } from "./random.ts";
-import { dotRows, exactSums, l2Rows } from "./reference.ts";
+import { dotRows, exactSums, l2Rows, rotate } from "./reference.ts";
 import { f32Max, relativeError, underflowPerTerm } from "./rounding.ts";
 
 type Draw = (next: () => number) => number;
@@ -138,6 +138,31 @@ test.each([{ debug: false }, { debug: true }])(
         kernels.exactSums(0, addressesAt, 3, dimension, kind, outAt);
         const expected = rows.flatMap((row) => exactSums(query, row, kind));
         expect([...doubles.subarray(outAt / 8, outAt / 8 + 7)]).toEqual([...expected, 123]);
+      }
+    }
+  },
+);
+
+test.each([{ debug: false }, { debug: true }])(
+  "rotations equal their reference implementation to the last bit, with %o",
+  (options) => {
+    const kernels = instantiate(memory, options);
+    const next = randomNumbers(11);
+    for (const dimension of [2, 4, 6, 10, 16, 64, 96, 128, 130, 768, 1_536, 4_094]) {
+      const block = 2 ** Math.floor(Math.log2(dimension));
+      for (const rounds of [1, 2, 3, 4]) {
+        for (const draw of [draws.ordinary, draws.zeros, draws.mixed]) {
+          const values = new Float64Array(memory.buffer, 0, dimension);
+          const signs = new Float64Array(memory.buffer, 8 * dimension, rounds * dimension + 1);
+          for (let i = 0; i < dimension; i++) values[i] = draw(next);
+          for (let i = 0; i < rounds * dimension; i++) signs[i] = next() < 0.5 ? 1 : -1;
+          signs[rounds * dimension] = 123;
+          const expected = values.slice();
+          rotate(expected, signs.slice(), block, rounds);
+          kernels.rotate(0, 8 * dimension, dimension, block, rounds, 1 / Math.sqrt(block));
+          expect([...values]).toEqual([...expected]);
+          expect(signs[rounds * dimension]).toBe(123);
+        }
       }
     }
   },

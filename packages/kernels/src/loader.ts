@@ -46,6 +46,18 @@ export type Kernels = {
     kind: number,
     out: number,
   ) => void;
+  /**
+   * Mixes `dimension` f64 in place by a random orthogonal map (assembly/rotate.ts). `dimension` is even, `block` the greatest power of two
+   * that is not greater; `signs` are as many f64 for each round; `scale` is 1 / sqrt(block).
+   */
+  readonly rotate: (
+    values: number,
+    signs: number,
+    dimension: number,
+    block: number,
+    rounds: number,
+    scale: number,
+  ) => void;
 };
 
 export type KernelName = "dotRows" | "l2Rows";

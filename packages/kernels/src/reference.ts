@@ -81,3 +81,40 @@ export function parseFloats(list: string): Float32Array | undefined {
   const isNumber = (value: unknown) => typeof value === "number" && Number.isFinite(f32(value));
   return values.length > 0 && values.every(isNumber) ? Float32Array.from(values as number[]) : undefined;
 }
+
+/** Reference implementation of the kernel `rotate`: rounds of signs, a Hadamard transform, and a step that joins both halves. */
+export function rotate(values: Float64Array, signs: Float64Array, block: number, rounds: number): void {
+  const dimension = values.length;
+  const rest = dimension - block;
+  for (let round = 0; round < rounds; round++) {
+    for (let i = 0; i < dimension; i++) values[i] *= signs[round * dimension + i];
+    transform(values, round % 2 === 0 ? 0 : rest, block);
+    if (rest > 0) joinHalves(values, dimension / 2);
+  }
+}
+
+/** The orthogonal Hadamard transform of `count` values, a power of two, from `begin` on. */
+function transform(values: Float64Array, begin: number, count: number): void {
+  const end = begin + count;
+  for (let half = 1; half < count; half *= 2) {
+    for (let i = begin; i < end; i += 2 * half) {
+      for (let j = i; j < i + half; j++) {
+        const a = values[j];
+        const b = values[j + half];
+        values[j] = a + b;
+        values[j + half] = a - b;
+      }
+    }
+  }
+  const scale = 1 / Math.sqrt(count);
+  for (let i = begin; i < end; i++) values[i] *= scale;
+}
+
+function joinHalves(values: Float64Array, half: number): void {
+  for (let i = 0; i < half; i++) {
+    const a = values[i];
+    const b = values[i + half];
+    values[i] = (a + b) * Math.SQRT1_2;
+    values[i + half] = (a - b) * Math.SQRT1_2;
+  }
+}

@@ -91,7 +91,6 @@ export class Encoding {
     const { codeBytes, queryBytes } = codeSizes(dataType, dimension);
     this.codeBytes = codeBytes;
     this.queryBytes = queryBytes;
-    this.#values = new Float64Array(padded);
     this.#levels = new Uint8Array(padded);
     this.#code = new Uint8Array(blocks * blockBytes);
     this.#codeFloats = new Float32Array(this.#code.buffer);
@@ -101,6 +100,7 @@ export class Encoding {
     this.#queryWords = new Int32Array(this.#query.buffer);
     this.#queryBytes = new Int8Array(this.#query.buffer);
     this.#rotation = isRotated ? new Rotation(padded, seed ?? 0) : undefined;
+    this.#values = this.#rotation?.values ?? new Float64Array(padded);
     const blank = {
       metric,
       dataType,
@@ -282,7 +282,7 @@ export class Encoding {
       for (let i = 0; i < dimension; i++) values[i] *= lengthMost / length;
       length = lengthMost;
     }
-    this.#rotation?.apply(values);
+    this.#rotation?.apply();
     return length;
   }
 
