@@ -21,7 +21,7 @@ import { knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
-import { rescoreDepth } from "./code-types.ts";
+import { firstDepth, rescoreDepth } from "./code-types.ts";
 import { ExactSearch, type SteppedSearch, type VectorReader } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
@@ -103,10 +103,11 @@ export class HnswReader {
     return Math.max(this.#efSearch, this.#serving.efFloor);
   }
 
-  /** The actual beam width of a search for k records with `ef`: at least the number of exactly scored candidates. */
-  beamOf(k: number, ef: number = this.efDefault): number {
+  /** The actual beam width of a search for k records: the one that it sets, k at least; else at least the number of exactly scored candidates. */
+  beamOf(k: number, ef?: number): number {
+    if (ef !== undefined) return Math.max(ef, k);
     const graphs = this.#serving.current;
-    return graphs === undefined ? ef : Math.max(ef, depthOf(graphs, k));
+    return graphs === undefined ? this.efDefault : Math.max(this.efDefault, depthOf(graphs, k));
   }
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
@@ -214,7 +215,7 @@ export class HnswReader {
   #usual(allowed: OrdinalBitmap, k: number, ef?: number): UsualSearch {
     const graphs = this.#serving.current;
     const scored = graphs === undefined ? 0 : depthOf(graphs, k);
-    const usual = { beam: this.beamOf(k, ef), scored };
+    const usual = { beam: Math.max(ef ?? this.efDefault, scored), scored };
     if (graphs === undefined || graphs.graphs.length !== 1) return usual;
     if (knownNodes(allowed, graphs, this.#moment) !== undefined) return { ...usual, unknownShare: 0 };
     // Records are looked up once: the search that does it works for later ones, too.
@@ -264,12 +265,13 @@ export class HnswReader {
     const read = this.#vectors.readerOf(() => visible, options.vectorOf);
     const names = this.#found;
     let floorBefore: number | undefined;
-    for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
+    for (let beam = this.beamOf(k, options.ef); beam <= efMax; beam = longerBeam(beam)) {
       names.length = 0;
       const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(names, k, visible, graphs)) {
-        const best = this.#rescoring.best(query, names, isAdaptive ? wanted : names.length, k, read);
+        const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : names.length;
+        const best = this.#rescoring.best(query, names, depth, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
         // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
         // better result appears.
