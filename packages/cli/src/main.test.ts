@@ -406,14 +406,16 @@ describe("collections, indexes, records", () => {
     });
     expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
     expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
-    expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t$/m);
+    expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t\d+\t$/m);
     const listed = JSON.parse((await ask(["collections", "--json"])).out);
     expect(listed.find(({ name }: { name: string }) => name === "life")).toMatchObject({
       vectors_count: 1,
       dense_vector: { dimension: 2 },
       loaded: true,
       memory_bytes: expect.any(Number),
+      disk_bytes: expect.any(Number),
     });
+    expect((await ask(["collections", "show", "life"])).out).toMatch(/^on disk +[\d.]+ [KM]iB$/m);
     expect((await ask(["collections", "unload", "life"])).code).toBe(0);
     expect((await ask(["collections", "load", "life"])).code).toBe(0);
     expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);

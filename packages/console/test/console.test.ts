@@ -96,6 +96,7 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await dialog.getByRole("button", { name: "Create" }).click();
     const row = page.getByRole("row").filter({ hasText: "made" });
     await row.getByText("ready").waitFor();
+    expect(await row.getByRole("cell").nth(4).textContent()).toMatch(/^[\d.]+ [KM]iB$/);
     const indexes = await client.collection("made").indexes();
     expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
     expect(indexes.dense?.distance_metric_type).toBe("euclidean");
