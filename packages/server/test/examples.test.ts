@@ -115,7 +115,11 @@ test("[H1] [Q25] the neighbours of a record are those of a search by one example
     explain: true,
   };
   for (const some of [options, ...Object.entries(options).map(([name, value]) => ({ [name]: value }))]) {
-    if ("group_size" in some && !("group_by" in some)) continue;
+    if ("group_size" in some && !("group_by" in some)) {
+      const answer = await server.call("neighbors", { ...c, vector_id: "r1" }, undefined, "?group_size=1");
+      expect(expectError(answer, 400, "invalid_request").details.path).toBe("group_size");
+      continue;
+    }
     const texts = Object.entries(some).map(([name, value]) => {
       const text = Array.isArray(value) || typeof value !== "object" ? String(value) : JSON.stringify(value);
       return `${name}=${encodeURIComponent(text)}`;

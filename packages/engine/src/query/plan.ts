@@ -140,6 +140,11 @@ function common(request: Common): CommonPlan {
 function selectionOf({ top_k, score_threshold, offset, group_by, group_size }: Common): Selection {
   integerIn(offset, "offset", 0, limits.topKMax);
   integerIn(group_size, "group_size", 1, limits.groupSizeMax);
+  if (group_size != null && group_by == null)
+    throw invalid(
+      "group_size",
+      'is given without group_by. Add what results are grouped by, such as group_by: "document_id", or leave it out.',
+    );
   const last = (offset ?? 0) + (top_k ?? limits.topKDefault);
   if (last > limits.topKMax)
     throw invalid("offset", `and top_k are ${last} together; expected ${limits.topKMax} at most.`);
