@@ -474,6 +474,21 @@ describe("collections, indexes, records", () => {
     expect((await search("bees", "lucene")).code).toBe(2);
   });
 
+  it("load nothing of the engine, nor anything else of which a client has no use", async () => {
+    const printing = `import { registerHooks } from "node:module";
+      registerHooks({ load(url, context, next) { process.stderr.write(url + "\\n"); return next(url, context); } });`;
+    const nodeFlags = ["--import", `data:text/javascript,${encodeURIComponent(printing)}`];
+    const env = { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey };
+    for (const args of [["collections", "list"], ["search", "filtered", "--text", "x"], ["--help"]]) {
+      const { err } = await start(args, { env, nodeFlags }).ended;
+      const loaded = err.split("\n").filter((line) => line.startsWith("file:"));
+      expect(loaded.length).toBeGreaterThan(30);
+      const foreign =
+        /\/(engine|kernels|database|lmdb|fastify|pino|typebox|csv-parse|hyparquet|cli-progress)\//;
+      expect(loaded.filter((url) => foreign.test(url))).toEqual([]);
+    }
+  });
+
   it("report clearly what is wrong with the server or the key", async () => {
     const wrongKey = await start(["collections", "--url", server.url, "--api-key", "wrong"]).ended;
     expect([wrongKey.code, wrongKey.err]).toEqual([1, expect.stringMatching(/^quiver: .*key/)]);
