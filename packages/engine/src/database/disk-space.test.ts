@@ -70,7 +70,7 @@ it("[T13] a transaction leaves nothing of its operations on disk, whether it is 
   expect(diskBytes() - streamedBytes).toBeLessThan(1.05 * writtenBytes);
 });
 
-it("a collection says what its files take, as they grow with its records and its open transaction", async () => {
+it("[R15] a collection says what its files take, as they grow with its records and its open transaction", async () => {
   const collection = await collectionOf("told");
   const told = async () => (await collection.describe()).disk_bytes ?? 0;
   const empty = await told();
@@ -88,5 +88,8 @@ it("a collection says what its files take, as they grow with its records and its
   expect((await told()) - full).toBeGreaterThan(records * dimension * 4);
   await open.abort();
   expect((await told()) - full).toBeLessThan(records * dimension);
+  const some = database.restrictedTo({ color: "red" }).collection("told");
+  expect(await some.describe()).toMatchObject({ vectors_count: 0, loaded: true });
+  expect(await some.describe()).not.toHaveProperty("disk_bytes");
   expect((await database.diskUse()).collections).toEqual([{ name: "told", bytes: await told() }]);
 });

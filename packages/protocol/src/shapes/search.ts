@@ -113,7 +113,7 @@ const common = {
       minimum: 1,
       maximum: limits.groupSizeMax,
       default: 1,
-      description: "Results of each group, with group_by.",
+      description: "Results of each group; needs group_by.",
     }),
   ),
 };
