@@ -566,8 +566,8 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       }
       throw new Error(`the keyboard does not reach ${label}`);
     };
-    await page.getByLabel("Key").waitFor();
-    // The field has the focus.
+    // The field gets the focus.
+    await page.locator("input:focus").waitFor();
     await page.keyboard.type(adminKey);
     await page.keyboard.press("Enter");
     await page.getByRole("link", { name: "notes" }).waitFor();

@@ -113,6 +113,7 @@ test("[H1] [Q25] the neighbours of a record are those of a search by one example
     exact: false,
     diversity: 0.25,
     explain: true,
+    walk: true,
   };
   for (const some of [options, ...Object.entries(options).map(([name, value]) => ({ [name]: value }))]) {
     if ("group_size" in some && !("group_by" in some)) {
@@ -127,6 +128,8 @@ test("[H1] [Q25] the neighbours of a record are those of a search by one example
     const found = await server.call("neighbors", { ...c, vector_id: "r1" }, undefined, `?${texts.join("&")}`);
     const expected = await server.call("recommend", c, { positive: ["r1"], ...some });
     expect([found.status, found.json.results]).toEqual([200, expected.json.results]);
+    expect("walk" in found.json).toBe("walk" in some);
+    expect(found.json.walk).toEqual(expected.json.walk);
     expect(found.json.results.length).toBeGreaterThan(2);
   }
 });
