@@ -184,16 +184,19 @@ export class GraphSearch {
       graph.setQuery(this.#encoding, query);
       graph.ban(none);
       graph.kernels.hnswEnter(graph.scratch);
-      const walk = walkOf(graph, beam, nodes);
-      const first = names.length;
-      for (const [i, node] of walk.nodes.entries()) {
-        const name = graph.ordinalOf(node);
-        const isLinked = name !== none && this.#graphs.placeOf(name) !== absent;
-        names.push(isLinked ? name : absent);
-        from.push(walk.from[i] < 0 ? -1 : first + walk.from[i]);
+      try {
+        const walk = walkOf(graph, beam, nodes);
+        const first = names.length;
+        for (const [i, node] of walk.nodes.entries()) {
+          const name = graph.ordinalOf(node);
+          const isLinked = name !== none && this.#graphs.placeOf(name) !== absent;
+          names.push(isLinked ? name : absent);
+          from.push(walk.from[i] < 0 ? -1 : first + walk.from[i]);
+        }
+        distances += walk.distances;
+      } finally {
+        graph.kernels.hnswLeave(graph.scratch);
       }
-      graph.kernels.hnswLeave(graph.scratch);
-      distances += walk.distances;
     }
     return { names, from, distances };
   }

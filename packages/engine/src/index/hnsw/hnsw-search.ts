@@ -65,8 +65,8 @@ export type DenseWay = "follow links" | "scan matching vectors" | "scan all vect
 export type GraphPass = {
   /** The length of the beam. */
   readonly beam: number;
-  /** The nodes among which it was; null: all. */
-  readonly nodes: AllowedNodes | null;
+  /** Whether it was one of allowed nodes alone. */
+  readonly isAmong: boolean;
 };
 
 export class HnswReader {
@@ -78,9 +78,9 @@ export class HnswReader {
   readonly #rescoring: Rescoring;
   /** The way of the last search that `begin` or `beginExactly` has begun. */
   chosen: DenseWay = "follow links";
-  /** The last search of the graphs, and what it was among. */
+  /** The last search of the graphs; a beam of 0: there was none. */
   #beam = 0;
-  #nodes: AllowedNodes | null = null;
+  #isAmong = false;
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
   constructor(vectors: SearchedVectors, serving: Serving, efSearch: number) {
@@ -127,15 +127,18 @@ export class HnswReader {
 
   /** The last pass of the search that `begin` has begun last, if it followed links; null: it compares vectors, or there is no graph. */
   get lastPass(): GraphPass | null {
-    return this.chosen === "follow links" && this.#beam > 0 ? { beam: this.#beam, nodes: this.#nodes } : null;
+    return this.chosen === "follow links" && this.#beam > 0
+      ? { beam: this.#beam, isAmong: this.#isAmong }
+      : null;
   }
 
-  /** Replays a pass, for the same query. */
-  walk(query: Float32Array, { beam, nodes }: GraphPass): Walk {
+  /** Replays a pass for the same query, in the graphs as they are now. @param allowed as in its search */
+  walk(query: Float32Array, { beam, isAmong }: GraphPass, allowed: Allowed = null): Walk {
     const graphs = this.#serving.current;
-    return graphs === undefined
-      ? { names: [], from: [], distances: 0 }
-      : graphs.reader.walk(query, beam, nodes);
+    const nodes = isAmong && graphs !== undefined && allowed !== null ? this.#nodesOf(allowed, graphs) : null;
+    // There are several graphs since, or none.
+    if (graphs === undefined || (isAmong && nodes === null)) return { names: [], from: [], distances: 0 };
+    return graphs.reader.walk(query, beam, nodes);
   }
 
   /**
@@ -190,7 +193,6 @@ export class HnswReader {
     const { allowed = null, vectorOf } = options;
     this.chosen = "follow links";
     this.#beam = 0;
-    this.#nodes = null;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
     const blocks = this.#serving.current?.reader.blocks;
     if (allowed !== null && blocks !== undefined) blocks.uses++;
@@ -321,7 +323,7 @@ export class HnswReader {
     for (let beam = Math.max(options.ef ?? this.efDefault, wanted); beam <= efMax; beam = longerBeam(beam)) {
       names.length = 0;
       this.#beam = beam;
-      this.#nodes = null;
+      this.#isAmong = false;
       const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(names, k, visible, graphs)) {
@@ -374,7 +376,7 @@ export class HnswReader {
     for (let beam = firstBeam(usual, share); beam <= longest; ) {
       names.length = 0;
       this.#beam = beam;
-      this.#nodes = null;
+      this.#isAmong = false;
       const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
       if (names.length >= enough || (isExhausted && names.length >= k)) {
         const best = this.#rescoring.best(query, names, isSorted ? wanted : names.length, k, read);
@@ -405,6 +407,16 @@ export class HnswReader {
     return among <= wideUs(this.#vectors, allowed.count, usual) && among < Number.POSITIVE_INFINITY;
   }
 
+  /** The nodes of allowed records, as they are now; null if there are several graphs. */
+  #nodesOf(allowed: OrdinalBitmap, graphs: GraphsSearched): AllowedNodes | null {
+    const moment = this.#moment;
+    const known = knownNodes(allowed, graphs, moment);
+    if (known !== undefined) return known;
+    const nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
+    if (nodes !== null) rememberNodes(allowed, graphs, moment, nodes);
+    return nodes;
+  }
+
   /** The k best names by a beam of allowed nodes alone, of this length or a greater one; null where that has not found enough. */
   #searchAmong(
     query: Float32Array,
@@ -415,13 +427,8 @@ export class HnswReader {
     beamMin: number,
   ): Candidates | null {
     const graphs = this.#serving.current as GraphsSearched;
-    const moment = this.#moment;
-    let nodes = knownNodes(allowed, graphs, moment) ?? null;
-    if (nodes === null) {
-      nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
-      if (nodes === null) return null;
-      rememberNodes(allowed, graphs, moment, nodes);
-    }
+    const nodes = this.#nodesOf(allowed, graphs);
+    if (nodes === null) return null;
     const wanted = depthOf(graphs, k, rescore);
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
@@ -431,7 +438,7 @@ export class HnswReader {
     for (let beam = first; beam <= efMax; beam *= 2) {
       names.length = 0;
       this.#beam = beam;
-      this.#nodes = nodes;
+      this.#isAmong = true;
       const isFull = graphs.reader.searchAmong(query, beam, wanted, seesName, nodes, names);
       const isAll = names.length >= nodes.count;
       if (!isAll && !(isFull && names.length >= wanted)) return null;

@@ -78,7 +78,7 @@ export class DenseLegs implements LegSearches {
       return { way, visited: compared, distances: compared };
     }
     const { vector } = this.#legs[leg];
-    const walk = this.#reader.walk(vector, this.#pass);
+    const walk = this.#reader.walk(vector, this.#pass, this.#options.allowed);
     return {
       way: this.#way,
       beam: this.#pass.beam,

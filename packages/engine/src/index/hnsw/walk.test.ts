@@ -11,6 +11,7 @@ import { hnswDataTypes } from "./code-types.ts";
 import type { CopiesReader } from "./copies.ts";
 import type { Graph } from "./graph.ts";
 import type { GraphSet } from "./graph-set.ts";
+import type { GraphPass } from "./hnsw-search.ts";
 import { type GraphWalk, walkOf } from "./walk.ts";
 
 const dimension = 12;
@@ -112,7 +113,7 @@ test("a banned node is passed by", () => {
 test("an empty graph has no walk", () => {
   const pair = filled({ dataType: "f32" }, "euclidean");
   for (const ordinal of [...pair.rows.keys()]) remove(pair, ordinal);
-  const walk = pair.hnsw.reader.walk(new Float32Array(dimension), { beam: 10, nodes: null });
+  const walk = pair.hnsw.reader.walk(new Float32Array(dimension), { beam: 10, isAmong: false });
   expect(walk.names.filter((name) => name !== absent)).toEqual([]);
 });
 
@@ -124,15 +125,19 @@ test("a reader tells the pass of its last search: the widened one, one among all
   const begin = (options: Parameters<typeof reader.begin>[3]) =>
     reader.begin(query, 10, visible, options).end();
   begin({ ef: 33 });
-  expect(reader.lastPass).toEqual({ beam: 33, nodes: null });
-  expect(reader.walk(query, { beam: 33, nodes: null }).names.length).toBeGreaterThan(33);
-  for (const name of reader.walk(query, { beam: 200, nodes: null }).names)
+  expect(reader.lastPass).toEqual({ beam: 33, isAmong: false });
+  expect(reader.walk(query, { beam: 33, isAmong: false }).names.length).toBeGreaterThan(33);
+  for (const name of reader.walk(query, { beam: 200, isAmong: false }).names)
     if (name !== absent) expect(pair.rows.has(name)).toBe(true);
   begin({});
   expect([reader.chosen, reader.lastPass]).toEqual(["scan all vectors", null]);
   const allowed = OrdinalBitmap.of(Uint32Array.from({ length: 300 }, (_, i) => 5 * i));
   begin({ ef: 40, allowed, way: "graph" });
-  expect(reader.lastPass?.nodes?.count).toBeGreaterThan(100);
+  expect(reader.lastPass).toMatchObject({ isAmong: true });
+  const among = reader.walk(query, reader.lastPass as GraphPass, allowed).names;
+  expect(among.length).toBeGreaterThan(40);
+  // Besides the allowed ones there can be the one that the upper levels lead to.
+  expect(among.filter((name) => !allowed.has(name)).length).toBeLessThanOrEqual(1);
   begin({ ef: 40, allowed: OrdinalBitmap.of(Uint32Array.of(0, 5, 10)), way: "scan" });
   expect([reader.chosen, reader.lastPass]).toEqual(["scan matching vectors", null]);
 });
