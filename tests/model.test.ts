@@ -290,7 +290,7 @@ class Pair {
       }
       case "unload":
         await real.unload();
-        expect(real.describe().loaded).toBe(false);
+        expect((await real.describe()).loaded).toBe(false);
         return;
       case "load":
         expect((await real.load()).loaded).toBe(true);
@@ -395,7 +395,7 @@ class Pair {
 
   async #compare(real: Collection, model: ModelCollection): Promise<void> {
     if (!this.#models.has(real.name)) return;
-    expect(real.describe().vectors_count).toBe(model.records.size);
+    expect((await real.describe()).vectors_count).toBe(model.records.size);
     for (const vectorId of ids) {
       const expected = model.records.get(vectorId);
       expect(real.has(vectorId)).toBe(expected !== undefined);

@@ -456,6 +456,16 @@ function programFor([command, ...args]) {
   throw new LaunchError(USAGE, 2);
 }
 
+/**
+ * The command line enables the cache of compiled code itself, but not before its first module was compiled; as that is TypeScript, stripping it
+ * loads a compiler, a fifth of the processor time of `quiver collections list`. From the environment the cache serves all modules.
+ */
+function compileCacheFor(command) {
+  return command === "cli" || command === "serve"
+    ? { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, ".cache", "compiled-code") }
+    : {};
+}
+
 async function launch(argv) {
   // Asked before the set-up, so that a mistyped command fails at once.
   if (!hostIsNewEnough) pinnedRuntime();
@@ -465,7 +475,7 @@ async function launch(argv) {
   const [path, args] = program;
   const isShim = argv[0] === "exec" && process.platform === "win32";
   const result = await runToEnd(isShim ? `"${path}.cmd"` : path, args, {
-    env: childEnvironment(nodePath()),
+    env: { ...childEnvironment(nodePath()), ...compileCacheFor(argv[0]) },
     stdio: "inherit",
     shell: isShim,
   });

@@ -64,6 +64,8 @@ const shots: readonly Shot[] = [
       await page.getByLabel("Id of a record on the map").fill("note-00012");
       await page.getByRole("button", { name: "Select" }).click();
       await page.getByText("Search like this record").waitFor();
+      await page.getByRole("button", { name: "Show the way" }).click();
+      await page.getByText("of its steps are on the map").waitFor();
       await page.locator(".map").scrollIntoViewIfNeeded();
     },
   },

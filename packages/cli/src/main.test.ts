@@ -406,14 +406,16 @@ describe("collections, indexes, records", () => {
     });
     expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
     expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
-    expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t$/m);
+    expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t\d+\t$/m);
     const listed = JSON.parse((await ask(["collections", "--json"])).out);
     expect(listed.find(({ name }: { name: string }) => name === "life")).toMatchObject({
       vectors_count: 1,
       dense_vector: { dimension: 2 },
       loaded: true,
       memory_bytes: expect.any(Number),
+      disk_bytes: expect.any(Number),
     });
+    expect((await ask(["collections", "show", "life"])).out).toMatch(/^on disk +[\d.]+ [KM]iB$/m);
     expect((await ask(["collections", "unload", "life"])).code).toBe(0);
     expect((await ask(["collections", "load", "life"])).code).toBe(0);
     expect((await ask(["index", "delete", "life", "sparse"])).code).toBe(0);
@@ -470,6 +472,21 @@ describe("collections, indexes, records", () => {
     const open = await search('bees "dance', "operators");
     expect([open.code, open.err]).toEqual([1, expect.stringContaining("position 5")]);
     expect((await search("bees", "lucene")).code).toBe(2);
+  });
+
+  it("load nothing of the engine, nor anything else of which a client has no use", async () => {
+    const printing = `import { registerHooks } from "node:module";
+      registerHooks({ load(url, context, next) { process.stderr.write(url + "\\n"); return next(url, context); } });`;
+    const nodeFlags = ["--import", `data:text/javascript,${encodeURIComponent(printing)}`];
+    const env = { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey };
+    for (const args of [["collections", "list"], ["search", "filtered", "--text", "x"], ["--help"]]) {
+      const { err } = await start(args, { env, nodeFlags }).ended;
+      const loaded = err.split("\n").filter((line) => line.startsWith("file:"));
+      expect(loaded.length).toBeGreaterThan(30);
+      const foreign =
+        /\/(engine|kernels|database|lmdb|fastify|pino|typebox|csv-parse|hyparquet|cli-progress)\//;
+      expect(loaded.filter((url) => foreign.test(url))).toEqual([]);
+    }
   });
 
   it("report clearly what is wrong with the server or the key", async () => {

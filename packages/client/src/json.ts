@@ -1,20 +1,51 @@
 // How is a value written as JSON without losing a number?
 //
 // JSON.stringify writes NaN and the infinities as null, and null means "absent" in a filter and "remove the key" in a patch: a filter would
-// match more records, and a patch delete what it should set. So such a number is an error, before anything is sent.
+// match more records, and a patch delete what it should set. So such a number is an error, before anything is sent, and so is what
+// JSON.stringify throws for: a bigint, and an object that contains itself.
 
 import { QuiverError } from "@quiver/protocol/errors";
 
 /**
  * JSON text of the body of a request, or of a part of it.
  * @param path of the part, for messages
- * @throws QuiverError invalid_request with the place of a number that is not finite, such as `filter.n.lt`
+ * @throws QuiverError invalid_request with the place of what JSON cannot represent, such as `filter.n.lt`
  */
 export function jsonText(value: unknown, path = ""): string {
-  const text = JSON.stringify(value);
+  let text: string;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    refuseUnwritable(value, path, []);
+    // It has a toJSON that throws.
+    throw new QuiverError(
+      "invalid_request",
+      `${path === "" ? "The request" : path} cannot be written as JSON: ${(cause as Error).message}`,
+      path === "" ? {} : { path },
+      { cause },
+    );
+  }
   // Most bodies have no null at all, so their values need not be walked.
   if (text.includes("null")) refuseNotFinite(value, path);
   return text;
+}
+
+/** @param around the objects that the value is in */
+function refuseUnwritable(value: unknown, path: string, around: readonly object[]): void {
+  const refuse = (what: string) => {
+    throw new QuiverError("invalid_request", `${path} ${what}`, { path });
+  };
+  if (typeof value === "bigint")
+    refuse(
+      `is the bigint ${value}, which JSON cannot represent; give a number, or a string with its digits.`,
+    );
+  if (typeof value !== "object" || value === null || "toJSON" in value) return;
+  if (around.includes(value)) refuse("contains itself, which JSON cannot represent.");
+  const inside = [...around, value];
+  for (const [key, item] of Object.entries(value)) {
+    const place = Array.isArray(value) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`;
+    refuseUnwritable(item, place, inside);
+  }
 }
 
 function refuseNotFinite(value: unknown, path: string): void {

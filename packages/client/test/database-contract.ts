@@ -147,6 +147,17 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     }
     expect(await collection.count()).toBe(3);
     expect(await codeOf(collection.patch("ant", { legs: Number.NaN }))).toEqual(["invalid_request", 400]);
+    const ring: Record<string, unknown> = {};
+    ring.next = [ring];
+    for (const [patch, path] of [
+      [{ legs: [1, 6n] }, "metadata.legs[1]"],
+      [{ ring }, "metadata.ring.next[0]"],
+    ] as const)
+      for (const patching of [
+        collection.patch("ant", patch as never),
+        collection.updateMatching({ kind: "ant" }, patch as never),
+      ])
+        await expect(patching).rejects.toMatchObject({ code: "invalid_request", details: { path } });
     expect(await collection.count()).toBe(3);
     expect(await collection.facet({ field: "legs" })).toEqual([{ value: 6, count: 2 }]);
     const { vectors, next_cursor } = await collection.scroll({

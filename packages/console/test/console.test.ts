@@ -1,14 +1,38 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { connect, type QuiverClient } from "@quiver/client";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { adminKey, startTestServer, type TestServer } from "../../server/test/running.ts";
 import { browserPath, openBrowser, skipReason, Tab } from "./browser.ts";
-import { fill, notes } from "./library.ts";
+import { dimension, fill, notes } from "./library.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const records = 600;
+
+const pictureOf = async (page: Page): Promise<string> =>
+  `data:image/png;base64,${(await page.locator("canvas").screenshot()).toString("base64")}`;
+
+/** How many pixels of two pictures of one size are not the same. */
+function changed(page: Page, one: string, other: string): Promise<number> {
+  return page.evaluate(
+    async (pictures) => {
+      const [a, b] = await Promise.all(
+        pictures.map(async (source) => {
+          const image = new Image();
+          image.src = source;
+          await image.decode();
+          const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+          if (context === null) throw new Error("there is no canvas");
+          context.drawImage(image, 0, 0);
+          return new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
+        }),
+      );
+      return a.reduce((count, pixel, i) => count + Number(pixel !== b[i]), 0);
+    },
+    [one, other],
+  );
+}
 
 describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason}`, () => {
   let server: TestServer;
@@ -96,6 +120,7 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await dialog.getByRole("button", { name: "Create" }).click();
     const row = page.getByRole("row").filter({ hasText: "made" });
     await row.getByText("ready").waitFor();
+    expect(await row.getByRole("cell").nth(4).textContent()).toMatch(/^[\d.]+ [KM]iB$/);
     const indexes = await client.collection("made").indexes();
     expect(Object.keys(indexes).sort()).toEqual(["dense", "sparse", "tf-idf"]);
     expect(indexes.dense?.distance_metric_type).toBe("euclidean");
@@ -330,6 +355,63 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await page.getByRole("alert").getByText("gte").waitFor();
   });
 
+  test("[U9] the map draws the way of a search, step by step or at once, and is used by keyboard alone", async () => {
+    const walked = await client.createCollection({
+      name: "walked",
+      dense_vector: { enabled: true, dimension },
+    });
+    await walked.createDenseIndex({
+      distance_metric_type: "cosine",
+      quantization: { type: "auto", properties: { sample_threshold: 100 } },
+    });
+    await walked.upsert(notes(500).map(({ id, dense_values, metadata }) => ({ id, dense_values, metadata })));
+    await walked.waitForIndex();
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/walked/map");
+    await page.getByLabel("Layout").getByText("PCA").click();
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByText("500 of 500 records").waitFor();
+    const before = await pictureOf(page);
+    const query = page.getByLabel("Search like a record (its id), or for a vector");
+    await query.focus();
+    await page.keyboard.type("note-00012");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.type("40");
+    await page.keyboard.press("Enter");
+    const way = page.getByRole("region", { name: "The way of a search" });
+    const options = { top_k: 10, ef_search: 40, explain: true, walk: true };
+    const { results, legs, walk } = await walked.neighbors("note-00012", options);
+    const edges = walk?.visits.filter(({ from }) => from !== null).length ?? 0;
+    expect(edges).toBeGreaterThan(60);
+    const told = `With a beam of ${legs?.dense?.beam} the search visited ${legs?.dense?.visited} vectors and computed ${legs?.dense?.distances} distances. ${edges} of its steps are on the map.`;
+    await way.getByRole("status").getByText(told).waitFor();
+    expect(await way.getByRole("listitem").first().textContent()).toContain(results[0].id);
+    // The edges are seen: with less motion at once.
+    await expect.poll(async () => changed(page, before, await pictureOf(page))).toBeGreaterThan(2_000);
+    const whole = changed(page, before, await pictureOf(page));
+    await way.getByRole("button", { name: "Clear" }).focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(async () => changed(page, before, await pictureOf(page))).toBe(0);
+    // Otherwise they appear one after the other.
+    await page.emulateMedia({ reducedMotion: "no-preference" });
+    await page.clock.install();
+    await way.getByRole("button", { name: "Show the way" }).click();
+    await way.getByRole("status").waitFor();
+    await page.clock.runFor(1_000);
+    const part = await changed(page, before, await pictureOf(page));
+    expect(part).toBeGreaterThan(100);
+    expect(part).toBeLessThan(0.8 * (await whole));
+    await page.clock.runFor(3_000);
+    expect(await changed(page, before, await pictureOf(page))).toBe(await whole);
+    await page.clock.resume();
+    await query.fill("[0, 1]");
+    await way.getByRole("button", { name: "Show the way" }).click();
+    await way.getByRole("alert").getByText("the collection's dimension is 64").waitFor();
+    await client.deleteCollection("walked");
+  });
+
   test("[U9] the map arranges records by UMAP, and shows how far it is", async () => {
     const tab = await openTab();
     await tab.go("collections/notes/map");
@@ -484,8 +566,8 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       }
       throw new Error(`the keyboard does not reach ${label}`);
     };
-    await page.getByLabel("Key").waitFor();
-    // The field has the focus.
+    // The field gets the focus.
+    await page.locator("input:focus").waitFor();
     await page.keyboard.type(adminKey);
     await page.keyboard.press("Enter");
     await page.getByRole("link", { name: "notes" }).waitFor();

@@ -62,7 +62,7 @@ it("[P4] a call can be cancelled, and has a time limit", async () => {
   const gone = AbortSignal.abort(new Error("enough"));
   await expect(collection.search.dense({ query_vector: [1, 0] }, { signal: gone })).rejects.toThrow("enough");
   const many = Array.from({ length: 5_000 }, () => ({ vector: [1, 0] }));
-  const slow = collection.search.batchDense({ queries: many, top_k: 1_000, exact: true }, { timeoutMs: 1 });
+  const slow = collection.search.batchDense({ queries: many, top_k: 10, exact: true }, { timeoutMs: 1 });
   expect(await codeOf(slow)).toEqual(["deadline_exceeded", 504]);
 });
 

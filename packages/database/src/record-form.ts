@@ -26,12 +26,13 @@ export const recordForm: Form<VectorWrite> = {
       const message = `${path} is ${kindOf(record)}, expected a record with an id.`;
       throw new QuiverError("invalid_vector", message, { path });
     }
+    // The engine looks again, and knows one more.
     refuseUnknownFields(VectorInput, record, path);
     const { dense_values, metadata } = record;
     const part = {
       ...record,
       ...(dense_values instanceof Float64Array && { dense_values: Array.from(dense_values) }),
-      ...(metadata != null && { metadata: plainMetadata(metadata, path) }),
+      ...(metadata != null && metadataOf(metadata, path)),
     } as VectorWrite;
     return { part, bytes: sizeOf(part) };
   },
@@ -39,10 +40,14 @@ export const recordForm: Form<VectorWrite> = {
   single: (part) => ({ body: part }),
 };
 
-/** Metadata as JSON has it: dates as text, without keys that are undefined. The caller may change its own object afterwards. */
-function plainMetadata(metadata: object, path: string): unknown {
+/**
+ * Metadata as JSON has it: dates as text, without keys that are undefined. The caller may change its own object afterwards. The engine stores the
+ * text, and counts the levels of what was parsed.
+ */
+function metadataOf(metadata: object, path: string): Pick<VectorWrite, "metadata" | "metadataJson"> {
   try {
-    return JSON.parse(JSON.stringify(metadata));
+    const metadataJson = JSON.stringify(metadata);
+    return { metadata: JSON.parse(metadataJson), metadataJson };
   } catch (cause) {
     const message = `${path} cannot be written as JSON: ${(cause as Error).message}.`;
     throw new QuiverError("invalid_vector", message, { path }, { cause });

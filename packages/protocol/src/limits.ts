@@ -31,6 +31,8 @@ export const limits = {
   documentBytesMax: 256 * 1024 * 1024,
   /** Matched terms and dimensions in the explanations of one request. */
   explainedMatchesMax: 100_000,
+  /** Visited vectors that the answer to one search with `walk` lists. */
+  walkVisitsMax: 2_000,
   /** Examples in one search by example. */
   examplesMax: 1_000,
   /** Candidates that a diverse search chooses from, and bytes of their vectors. */

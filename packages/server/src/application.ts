@@ -283,7 +283,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   app.addHook("preValidation", (request, _reply, done) => {
     const { route, name } = request.endpoint;
     if (route === undefined || name === undefined) return done();
-    checkBody(route, name, request.body);
+    request.body = checkBody(route, name, request.body);
     const schema = route.body as Schema | undefined;
     const parsed = request.parsedBody;
     if (schema === undefined || parsed === undefined) return done();

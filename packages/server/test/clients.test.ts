@@ -66,6 +66,15 @@ describe("transport", () => {
     expect(commit.status).toBe(204);
   });
 
+  test("[H3] no body means an empty object where no field is required", async () => {
+    const empty = (name: "countVectors" | "scrollVectors" | "facetVectors" | "searchText") =>
+      server.ask(pathOf(name, c), { method: "POST", raw: "" });
+    expect((await empty("countVectors")).json).toEqual((await server.call("countVectors", c, {})).json);
+    expect((await empty("scrollVectors")).json).toEqual((await server.call("scrollVectors", c, {})).json);
+    expectError(await empty("facetVectors"), 400, "invalid_request");
+    expect(expectError(await empty("searchText"), 400, "invalid_request").details.path).toBe("query");
+  });
+
   async function firstLine(socket: Awaited<ReturnType<TestServer["connect"]>>): Promise<number> {
     const [chunk] = await new Promise<[Buffer]>((resolve) => socket.once("data", (data) => resolve([data])));
     return Number(chunk.toString().slice(9, 12));

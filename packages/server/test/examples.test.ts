@@ -113,9 +113,14 @@ test("[H1] [Q25] the neighbours of a record are those of a search by one example
     exact: false,
     diversity: 0.25,
     explain: true,
+    walk: true,
   };
   for (const some of [options, ...Object.entries(options).map(([name, value]) => ({ [name]: value }))]) {
-    if ("group_size" in some && !("group_by" in some)) continue;
+    if ("group_size" in some && !("group_by" in some)) {
+      const answer = await server.call("neighbors", { ...c, vector_id: "r1" }, undefined, "?group_size=1");
+      expect(expectError(answer, 400, "invalid_request").details.path).toBe("group_size");
+      continue;
+    }
     const texts = Object.entries(some).map(([name, value]) => {
       const text = Array.isArray(value) || typeof value !== "object" ? String(value) : JSON.stringify(value);
       return `${name}=${encodeURIComponent(text)}`;
@@ -123,6 +128,8 @@ test("[H1] [Q25] the neighbours of a record are those of a search by one example
     const found = await server.call("neighbors", { ...c, vector_id: "r1" }, undefined, `?${texts.join("&")}`);
     const expected = await server.call("recommend", c, { positive: ["r1"], ...some });
     expect([found.status, found.json.results]).toEqual([200, expected.json.results]);
+    expect("walk" in found.json).toBe("walk" in some);
+    expect(found.json.walk).toEqual(expected.json.walk);
     expect(found.json.results.length).toBeGreaterThan(2);
   }
 });

@@ -237,7 +237,9 @@ describe("[H1] [W8] metadata indexes", () => {
       "invalid_request",
     );
     expect((await server.call("deleteMetadataIndex", field("n"))).status).toBe(204);
-    expectError(await server.call("deleteMetadataIndex", field("n")), 404, "index_not_found");
+    const missing = expectError(await server.call("deleteMetadataIndex", field("n")), 404, "index_not_found");
+    expect(missing.message).toContain("no metadata index of the field 'n'");
+    expect(missing.details).toEqual({ field: "n" });
     expect((await server.call("getIndexes", c)).json).not.toHaveProperty("metadata:a/b.c d");
   });
 });

@@ -2,9 +2,12 @@
 
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
 import { startServer } from "../src/server.ts";
@@ -191,6 +194,43 @@ describe("a running server", () => {
     expect(page.text).not.toContain("proxyUrl");
     const script = await server.ask("/docs/js/scalar.js", { key: null });
     expect(script.text.length).toBeGreaterThan(1_000_000);
+  });
+
+  test("[H24] page, script and document are sent compressed, and not again to a browser that has them", async () => {
+    const ask = async (path: string, headers: Record<string, string>) => {
+      const sent = request(`${server.url}${path}`, { headers }).end();
+      const [answer] = (await once(sent, "response")) as [IncomingMessage];
+      return { status: answer.statusCode, headers: answer.headers, body: await buffer(answer) };
+    };
+    for (const path of ["/docs/", "/docs/js/scalar.js", "/openapi.json"]) {
+      const plain = await ask(path, {});
+      expect(plain.headers["content-encoding"]).toBeUndefined();
+      const [brotli, again] = await Promise.all([
+        ask(path, { "accept-encoding": "gzip, br" }),
+        ask(path, { "accept-encoding": "gzip, br" }),
+      ]);
+      const packed = await ask(path, { "accept-encoding": "br;q=0, gzip" });
+      expect([brotli.headers["content-encoding"], packed.headers["content-encoding"]]).toEqual([
+        "br",
+        "gzip",
+      ]);
+      expect(brotliDecompressSync(brotli.body).equals(plain.body)).toBe(true);
+      expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
+      expect(again.body.equals(brotli.body)).toBe(true);
+      expect(brotli.body.length).toBeLessThan(plain.body.length / 2);
+      const tags = [plain, brotli, packed].map(({ headers }) => headers.etag);
+      expect(new Set(tags).size).toBe(3);
+      for (const { headers } of [plain, brotli, packed])
+        expect([headers["cache-control"], headers.vary]).toEqual(["no-cache", "accept-encoding"]);
+      const known = await ask(path, {
+        "accept-encoding": "gzip, br",
+        "if-none-match": `"other", ${brotli.headers.etag}`,
+      });
+      expect([known.status, known.body.length, known.headers.etag]).toEqual([304, 0, brotli.headers.etag]);
+      const other = await ask(path, { "if-none-match": `${brotli.headers.etag}` });
+      expect(other.status).toBe(200);
+      expect(other.body.equals(plain.body)).toBe(true);
+    }
   });
 
   test("[H19] configured origins may call, others may not", async () => {

@@ -103,7 +103,7 @@ const hints: Shaping["hints"] = {
   group_by: quoted(null, "document_id", "n", "a.b"),
   include: quoted(null, [], ["metadata"], ["text", "dense_values", "sparse_values", "metadata"], ["id"]),
   ids: quoted(groundsIds, [], ["absent"], [""]),
-  cursor: quoted(null, "WyJyMSJd", "WyJyMSIsMV0", "x"),
+  cursor: quoted(null, "0000000000000000.WyJyMSJd", "0000000000000000.WyJyMSIsMV0", "WyJyMSJd", "x"),
   score_threshold: quoted(null, 0, -1e300),
   offset: quoted(null, 0, 3, 10_000),
   name: quoted(...otherNames, "extra-2", "extra 3"),

@@ -224,7 +224,7 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
       }
       const { findings } = await collection.check();
       if (findings.length > 0) throw new Error(`the check finds: ${findings[0].message}`);
-      return collection.describe().vectors_count;
+      return (await collection.describe()).vectors_count;
     },
     async search(query, k) {
       const { results } = await collection.searchDense({ query_vector: Array.from(query), top_k: k });

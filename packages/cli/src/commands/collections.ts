@@ -80,6 +80,7 @@ async function list(options: ConnectionOptions): Promise<void> {
       { title: "SPARSE", value: ({ sparse_vector }) => yes(sparse_vector?.enabled) },
       { title: "TEXT", value: ({ tf_idf_options }) => yes(tf_idf_options?.enabled) },
       { title: "MEMORY", value: ({ memory_bytes }) => memory_bytes, format: formatBytes, right: true },
+      { title: "DISK", value: ({ disk_bytes }) => disk_bytes, format: formatBytes, right: true },
       { title: "DESCRIPTION", value: ({ description }) => description },
     ],
     "There are no collections. Create one with: quiver collections create NAME --dimension 384",
@@ -89,7 +90,7 @@ async function list(options: ConnectionOptions): Promise<void> {
 /** Requests for details that are under way at a time. */
 const askedAtOnce = 8;
 
-/** A damaged collection has no details; the memory of indexes is not told to a key with a filter. */
+/** A damaged collection has no details; the memory of indexes and the size on the disk are not told to a key with a filter. */
 type Listed = CollectionSummary & Partial<CollectionDetail> & { memory_bytes?: number };
 
 /** Undefined if the collection has been deleted meanwhile. */
@@ -187,6 +188,7 @@ function printDetail(detail: CollectionDetail): void {
       detail.config.max_vectors === null ? "no limit" : formatCount(detail.config.max_vectors),
     ],
     ["loaded", yes(detail.loaded)],
+    ["on disk", detail.disk_bytes === undefined ? "" : formatBytes(detail.disk_bytes)],
   ];
   for (const [title, value] of rows) if (value !== "") printLine(`${title.padEnd(16)}${value}`);
 }

@@ -17,7 +17,8 @@ export function withFilter(command: Command, meaning: string): Command {
 export const whereHelp = `
 Filters (--where): conditions with and, or, not and parentheses:
   color = 'red'    n != 3    n < 3    n <= 3    n > 3    n >= 3    color in ('red', "blue")    color not in ()
-  color exists     color not exists    color prefix 're'    color starts with 're'    color contains 'e'
+  n between 1 and 9    color exists    color not exists    color is null    color is not null
+  color prefix 're'    color starts with 're'    color contains 'e'
 A field is a path (author.name); a backslash makes the next character part of a key, and backticks stand around
 names with other characters than letters, digits, _ - $ @ and around keywords (\`and\`). More: docs/filters.md.`;
 

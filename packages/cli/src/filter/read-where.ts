@@ -9,8 +9,10 @@
 //            | "true" | "false"                                   {"and": []}, {"or": []}
 //            | field operator value                               {"field": ..., "eq": ...}
 //            | field [ "not" ] "in" "(" [ value { "," value } ] ")"
+//            | field [ "not" ] "between" value "and" value          {"and": [{"field": ..., "gte": ...}, {"field": ..., "lte": ...}]}
 //            | field [ "not" ] "exists"                           {"field": ..., "exists": true}
-//   operator   "=" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "prefix" | "starts with"
+//            | field "is" [ "not" ] "null"                        {"field": ..., "exists": false}
+//   operator   "=" | "!=" | "<>" | "<" | "<=" | ">" | ">=" | "contains" | "prefix" | "starts with"
 //   field      letters, digits, "_", "-", "$", "@", "." between keys, "\" before any other character of a key
 //            | a path between backticks, in which a backtick is written twice
 //   value      "text" | 'text' with the escapes of JSON and \'  | a number of JSON | "true" | "false"
@@ -38,6 +40,7 @@ export const keywords = [
 /** What stands before a value. Longer signs come first. */
 const comparisons: readonly (readonly [sign: string, operator: string])[] = [
   ["!=", "ne"],
+  ["<>", "ne"],
   ["<=", "lte"],
   [">=", "gte"],
   ["==", "eq"],
@@ -123,14 +126,39 @@ class Reader {
       if (!this.#takeWord("with")) this.#fail("expected `with` after `starts`");
       return { field, prefix: this.#string() };
     }
+    if (this.#takeWord("is")) {
+      const isNegated = this.#takeWord("not");
+      if (!this.#takeWord("null")) this.#fail("expected `null` or `not null` after `is`");
+      return { field, exists: isNegated };
+    }
     const isNegated = this.#takeWord("not");
     if (this.#takeWord("exists")) return { field, exists: !isNegated };
     if (this.#takeWord("in")) return { field, [isNegated ? "nin" : "in"]: this.#list() };
+    if (this.#takeWord("between")) {
+      const between = this.#range(field);
+      return isNegated ? { not: between } : between;
+    }
+    if (this.#isWord("like") || this.#isWord("ilike"))
+      this.#fail(
+        "there are no patterns: write `starts with 'x'` for like 'x%', and `contains 'x'` for like '%x%'",
+      );
     return this.#fail(
       isNegated
-        ? "expected `in` or `exists` after `not`"
-        : "expected an operator: = != < <= > >= in, not in, contains, prefix, starts with, exists, not exists",
+        ? "expected `in`, `between` or `exists` after `not`"
+        : "expected an operator: = != < <= > >= in, between, contains, prefix, starts with, exists, is null, and not in, not between, not exists, is not null",
     );
+  }
+
+  #range(field: string): Filter {
+    const gte = this.#value();
+    if (!this.#takeWord("and"))
+      this.#fail("expected `and` between the ends of a range, as in between 1 and 9");
+    return {
+      and: [
+        { field, gte },
+        { field, lte: this.#value() },
+      ],
+    };
   }
 
   #field(): string {
@@ -188,10 +216,16 @@ class Reader {
     if (this.#takeWord("true")) return true;
     if (this.#takeWord("false")) return false;
     const number = this.#match(/-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\p{L}\p{N}_.$@-])/uy);
-    if (number === undefined)
+    if (number === undefined) {
+      if (this.#isWord("null")) this.#fail("no value is equal to null: write `is null` or `is not null`");
       return this.#fail("expected a value: a number, true, false, or a text in quotes such as 'red'");
+    }
     if (Number.isFinite(Number(number))) return Number(number);
-    return this.#fail("expected a number that fits into 64 bits", this.#at - number.length);
+    const [side, most] = number.startsWith("-") ? ["<", -Number.MAX_VALUE] : [">", Number.MAX_VALUE];
+    return this.#fail(
+      `expected a number that fits into 64 bits; those beyond are all ${side} ${most}`,
+      this.#at - number.length,
+    );
   }
 
   #string(): string {
@@ -236,13 +270,16 @@ class Reader {
 
   /** A keyword, which ends where no field could go on. */
   #takeWord(word: string): boolean {
+    const isHere = this.#isWord(word);
+    if (isHere) this.#at += word.length;
+    return isHere;
+  }
+
+  #isWord(word: string): boolean {
     this.#skipBlanks();
     const isHere = this.#text.slice(this.#at, this.#at + word.length).toLowerCase() === word;
     const next = this.#text.codePointAt(this.#at + word.length);
-    if (!isHere || (next !== undefined && /[\p{L}\p{N}\p{M}_$@.\\-]/u.test(String.fromCodePoint(next))))
-      return false;
-    this.#at += word.length;
-    return true;
+    return isHere && (next === undefined || !/[\p{L}\p{N}\p{M}_$@.\\-]/u.test(String.fromCodePoint(next)));
   }
 
   /** @param pattern sticky */

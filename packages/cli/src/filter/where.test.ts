@@ -98,6 +98,55 @@ describe("a filter as text", () => {
     ],
     ["größe-2 = 1", { field: "größe-2", eq: 1 }],
     [`a = 'it\\'s "b" \\u00e9\\n'`, { field: "a", eq: 'it\'s "b" é\n' }],
+    ["n <> 3", { field: "n", ne: 3 }],
+    [
+      "a is null and b IS NOT NULL",
+      {
+        and: [
+          { field: "a", exists: false },
+          { field: "b", exists: true },
+        ],
+      },
+    ],
+    [
+      "n between 1 and 3 and c = 1",
+      {
+        and: [
+          {
+            and: [
+              { field: "n", gte: 1 },
+              { field: "n", lte: 3 },
+            ],
+          },
+          { field: "c", eq: 1 },
+        ],
+      },
+    ],
+    [
+      "n not between 'a' and 'b'",
+      {
+        not: {
+          and: [
+            { field: "n", gte: "a" },
+            { field: "n", lte: "b" },
+          ],
+        },
+      },
+    ],
+    [
+      "between between 1 and 2 or is is null",
+      {
+        or: [
+          {
+            and: [
+              { field: "between", gte: 1 },
+              { field: "between", lte: 2 },
+            ],
+          },
+          { field: "is", exists: false },
+        ],
+      },
+    ],
     ["true", { and: [] }],
     ["not false", { not: { or: [] } }],
   ])("%s", (text, filter) => {
@@ -134,6 +183,10 @@ describe("a filter as text", () => {
       "`",
       "\\",
       "exists",
+      "between",
+      "is",
+      "null",
+      "<>",
       "true",
       "𝒳",
     ];
@@ -178,14 +231,25 @@ describe("a filter as text", () => {
     expect(problem("n ~ 3")).toContain("expected an operator: =");
     expect(problem("n = 'abc")).toContain("expected a quote at the end of this text, at character 5:");
     expect(problem("n = '\\x'")).toContain("expected an escape of JSON");
-    expect(problem("n = 1e999")).toContain("fits into 64 bits, at character 5:");
+    expect(problem("n = 1e999")).toContain("that fits into 64 bits;");
     expect(problem("n = 12x")).toContain("expected a value");
     expect(problem("and = 3")).toContain(
       "`and` is a keyword, and a field of this name stands between backticks",
     );
     expect(problem("")).toContain("expected a field, at character 1:");
     expect(problem("a in (1 2)")).toContain("expected `,` or `)`");
-    expect(problem("a not 3")).toContain("expected `in` or `exists` after `not`");
+    expect(problem("a not 3")).toContain("expected `in`, `between` or `exists` after `not`");
+    expect(problem("n in (1, 1e400)")).toContain(
+      "those beyond are all > 1.7976931348623157e+308, at character 10:",
+    );
+    expect(problem("n > -1e400")).toContain(
+      "those beyond are all < -1.7976931348623157e+308, at character 5:",
+    );
+    expect(problem("a like 'x%'")).toContain("`starts with 'x'` for like 'x%'");
+    expect(problem("a not like 'x%'")).toContain("`contains 'x'` for like '%x%'");
+    expect(problem("a = null")).toContain("write `is null`");
+    expect(problem("a is 3")).toContain("expected `null` or `not null` after `is`, at character 6:");
+    expect(problem("n between 1, 3")).toContain("expected `and` between the ends of a range");
     expect(problem("`a = 3")).toContain("expected a backtick at the end");
     expect(problem("a = 1 and\n\tb = x")).toContain("\n  a = 1 and  b = x\n                 ^");
     expect(problem("(".repeat(100_000))).toContain("expected at most 100 levels");

@@ -1,21 +1,26 @@
 // How are 100,000 points drawn, moved and clicked at?
 //
 // WebGL draws a disc for each point from two buffers, positions and colours; moving the view changes two numbers. The point under the pointer is
-// found by a scan, which for 100,000 points takes less than a frame.
+// found by a scan, which for 100,000 points takes less than a frame. Above the points lie the edges of a search's walk, lines that appear in
+// the order in which the search took them.
 
-const vertexShader = `
+const view = `
 attribute vec2 position;
-attribute vec3 color;
 uniform vec2 center;
 uniform vec2 scale;
+vec4 placed() { return vec4((position - center) * scale, 0.0, 1.0); }`;
+
+const pointShaders = [
+  `${view}
+attribute vec3 color;
 uniform float size;
 varying vec3 shade;
 void main() {
-  gl_Position = vec4((position - center) * scale, 0.0, 1.0);
+  gl_Position = placed();
   gl_PointSize = size;
   shade = color;
-}`;
-const fragmentShader = `
+}`,
+  `
 precision mediump float;
 varying vec3 shade;
 void main() {
@@ -23,21 +28,111 @@ void main() {
   if (distance > 0.5) discard;
   float alpha = 0.85 * (1.0 - smoothstep(0.38, 0.5, distance));
   gl_FragColor = vec4(shade * alpha, alpha);
-}`;
+}`,
+] as const;
+
+/** `turn`: when an edge appears, from 0 to 1; those that have just appeared are stronger. */
+const edgeShaders = [
+  `${view}
+attribute float turn;
+varying float own;
+void main() {
+  gl_Position = placed();
+  own = turn;
+}`,
+  `
+precision mediump float;
+uniform float now;
+uniform vec3 ink;
+varying float own;
+void main() {
+  if (own > now) discard;
+  float alpha = now < 1.0 && now - own < 0.05 ? 1.0 : 0.45;
+  gl_FragColor = vec4(ink * alpha, alpha);
+}`,
+] as const;
+
+/** How long the edges of a walk take to appear. */
+const walkMs = 3_000;
 
 /** A point that is clicked may be so many pixels away. */
 const pickPixels = 14;
 /** Share of the points that the first view leaves out at each side. */
 const outliers = 0.004;
 
+type Attribute = { readonly name: string; readonly size: number; readonly isBytes?: boolean };
+
+/** A program of WebGL with a buffer for each of its attributes. */
+class Layer {
+  readonly #gl: WebGLRenderingContext;
+  readonly #program: WebGLProgram;
+  readonly #attributes: readonly (Attribute & { readonly at: number; readonly buffer: WebGLBuffer })[];
+
+  constructor(
+    gl: WebGLRenderingContext,
+    [vertex, fragment]: readonly [string, string],
+    attributes: readonly Attribute[],
+  ) {
+    this.#gl = gl;
+    const program = gl.createProgram();
+    for (const [type, source] of [
+      [gl.VERTEX_SHADER, vertex],
+      [gl.FRAGMENT_SHADER, fragment],
+    ] as const) {
+      const shader = gl.createShader(type) as WebGLShader;
+      gl.shaderSource(shader, source);
+      gl.compileShader(shader);
+      gl.attachShader(program, shader);
+    }
+    gl.linkProgram(program);
+    if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
+      throw new Error(`The map cannot be drawn here: ${gl.getProgramInfoLog(program)}`);
+    this.#program = program;
+    this.#attributes = attributes.map((attribute) => ({
+      ...attribute,
+      at: gl.getAttribLocation(program, attribute.name),
+      buffer: gl.createBuffer(),
+    }));
+  }
+
+  fill(name: string, values: Float32Array<ArrayBuffer> | Uint8Array): void {
+    const gl = this.#gl;
+    const attribute = this.#attributes.find((each) => each.name === name);
+    gl.bindBuffer(gl.ARRAY_BUFFER, attribute?.buffer ?? null);
+    gl.bufferData(gl.ARRAY_BUFFER, values, gl.DYNAMIC_DRAW);
+  }
+
+  /** @param uniforms of one, two or three numbers */
+  draw(mode: number, count: number, uniforms: Readonly<Record<string, readonly number[]>>): void {
+    const gl = this.#gl;
+    gl.useProgram(this.#program);
+    for (const { at, buffer, size, isBytes = false } of this.#attributes) {
+      gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
+      gl.enableVertexAttribArray(at);
+      gl.vertexAttribPointer(at, size, isBytes ? gl.UNSIGNED_BYTE : gl.FLOAT, isBytes, 0, 0);
+    }
+    for (const [name, values] of Object.entries(uniforms)) {
+      const at = gl.getUniformLocation(this.#program, name);
+      if (values.length === 1) gl.uniform1f(at, values[0]);
+      else if (values.length === 2) gl.uniform2f(at, values[0], values[1]);
+      else gl.uniform3f(at, values[0], values[1], values[2]);
+    }
+    gl.drawArrays(mode, 0, count);
+    for (const { at } of this.#attributes) gl.disableVertexAttribArray(at);
+  }
+}
+
 export class Plot {
   readonly #canvas: HTMLCanvasElement;
   readonly #gl: WebGLRenderingContext;
-  readonly #positions: WebGLBuffer;
-  readonly #colors: WebGLBuffer;
-  readonly #uniforms: Record<"center" | "scale" | "size", WebGLUniformLocation | null>;
+  readonly #discs: Layer;
+  readonly #lines: Layer;
   #points = new Float32Array(0);
   #colorCount = 0;
+  /** Pairs of points. */
+  #edges: readonly (readonly [from: number, to: number])[] = [];
+  /** When the first edge appears; undefined: all are there. */
+  #walkStartMs: number | undefined;
   #center: [number, number] = [0, 0];
   /** CSS pixels for one unit of the points. */
   #pixels = 1;
@@ -53,43 +148,23 @@ export class Plot {
     const gl = canvas.getContext("webgl", { antialias: true, premultipliedAlpha: true });
     if (gl === null) throw new Error("This browser has no WebGL, which the map is drawn with.");
     this.#gl = gl;
-    const program = gl.createProgram();
-    for (const [type, source] of [
-      [gl.VERTEX_SHADER, vertexShader],
-      [gl.FRAGMENT_SHADER, fragmentShader],
-    ] as const) {
-      const shader = gl.createShader(type) as WebGLShader;
-      gl.shaderSource(shader, source);
-      gl.compileShader(shader);
-      gl.attachShader(program, shader);
-    }
-    gl.linkProgram(program);
-    if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
-      throw new Error(`The map cannot be drawn here: ${gl.getProgramInfoLog(program)}`);
-    gl.useProgram(program);
-    this.#positions = this.#attribute(gl.getAttribLocation(program, "position"), 2, gl.FLOAT, false);
-    this.#colors = this.#attribute(gl.getAttribLocation(program, "color"), 3, gl.UNSIGNED_BYTE, true);
-    const at = (name: string) => gl.getUniformLocation(program, name);
-    this.#uniforms = { center: at("center"), scale: at("scale"), size: at("size") };
+    this.#discs = new Layer(gl, pointShaders, [
+      { name: "position", size: 2 },
+      { name: "color", size: 3, isBytes: true },
+    ]);
+    this.#lines = new Layer(gl, edgeShaders, [
+      { name: "position", size: 2 },
+      { name: "turn", size: 1 },
+    ]);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-  }
-
-  #attribute(location: number, size: number, type: number, isNormalized: boolean): WebGLBuffer {
-    const gl = this.#gl;
-    const buffer = gl.createBuffer();
-    gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
-    gl.enableVertexAttribArray(location);
-    gl.vertexAttribPointer(location, size, type, isNormalized, 0, 0);
-    return buffer;
   }
 
   /** @param points x and y in turn; kept, not copied */
   setPoints(points: Float32Array<ArrayBuffer>): void {
     this.#points = points;
-    const gl = this.#gl;
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.#positions);
-    gl.bufferData(gl.ARRAY_BUFFER, points, gl.DYNAMIC_DRAW);
+    this.#discs.fill("position", points);
+    this.#placeEdges();
     if (this.#follows) this.fit();
     else this.draw();
   }
@@ -101,11 +176,35 @@ export class Plot {
 
   /** @param colors three bytes for each point */
   setColors(colors: Uint8Array): void {
-    const gl = this.#gl;
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.#colors);
-    gl.bufferData(gl.ARRAY_BUFFER, colors, gl.STATIC_DRAW);
+    this.#discs.fill("color", colors);
     this.#colorCount = colors.length / 3;
     this.draw();
+  }
+
+  /**
+   * Draws lines between points.
+   * @param edges pairs of points, in the order in which they appear
+   * @param isMoving whether they appear one after the other; otherwise all are there at once
+   */
+  setEdges(edges: readonly (readonly [from: number, to: number])[], isMoving: boolean): void {
+    this.#edges = edges;
+    this.#walkStartMs = isMoving ? performance.now() : undefined;
+    this.#placeEdges();
+    this.draw();
+  }
+
+  #placeEdges(): void {
+    const points = this.#points;
+    const place = (i: number) => [points[2 * i], points[2 * i + 1]];
+    const { length } = this.#edges;
+    this.#lines.fill(
+      "position",
+      Float32Array.from(this.#edges.flatMap(([from, to]) => [...place(from), ...place(to)])),
+    );
+    this.#lines.fill(
+      "turn",
+      Float32Array.from({ length: 2 * length }, (_, i) => (i >> 1) / length),
+    );
   }
 
   /** Shows all points but the outermost. */
@@ -199,15 +298,28 @@ export class Plot {
     gl.clear(gl.COLOR_BUFFER_BIT);
     const count = Math.min(this.#points.length / 2, this.#colorCount);
     if (count === 0) return;
-    gl.uniform2f(this.#uniforms.center, ...this.#center);
-    gl.uniform2f(
-      this.#uniforms.scale,
-      (2 * this.#pixels) / canvas.clientWidth,
-      (2 * this.#pixels) / canvas.clientHeight,
-    );
+    const placing = {
+      center: this.#center,
+      scale: [(2 * this.#pixels) / canvas.clientWidth, (2 * this.#pixels) / canvas.clientHeight],
+    };
     // Fewer points are larger.
-    gl.uniform1f(this.#uniforms.size, ratio * Math.max(3, Math.min(9, 220 / Math.sqrt(count))));
-    gl.drawArrays(gl.POINTS, 0, count);
+    const size = ratio * Math.max(3, Math.min(9, 220 / Math.sqrt(count)));
+    this.#discs.draw(gl.POINTS, count, { ...placing, size: [size] });
+    if (this.#edges.length > 0) this.#drawEdges(placing);
+  }
+
+  #drawEdges(placing: Readonly<Record<string, readonly number[]>>): void {
+    const start = this.#walkStartMs;
+    const now = start === undefined ? 1 : Math.min(1, (performance.now() - start) / walkMs);
+    // The colour of text, in light and in dark.
+    const ink = getComputedStyle(this.#canvas).color.match(/[\d.]+/g) ?? [];
+    this.#lines.draw(this.#gl.LINES, 2 * this.#edges.length, {
+      ...placing,
+      now: [now],
+      ink: [0, 1, 2].map((i) => Number(ink[i] ?? 0) / 255),
+    });
+    if (now < 1) this.draw();
+    else this.#walkStartMs = undefined;
   }
 
   close(): void {

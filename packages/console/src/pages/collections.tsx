@@ -79,7 +79,14 @@ export function CollectionsPage() {
           ) : (
             <div class="card">
               <Table
-                columns={["Name", "Kinds", { number: "Records" }, { number: "Memory" }, "Indexes"]}
+                columns={[
+                  "Name",
+                  "Kinds",
+                  { number: "Records" },
+                  { number: "Memory" },
+                  { number: "Disk" },
+                  "Indexes",
+                ]}
                 hasActions
               >
                 {rows.map((row) => (
@@ -150,6 +157,7 @@ function CollectionRow({
       <td class="number">
         {facts?.areIndexesKnown && bytes(statusesOf(facts).reduce((sum, each) => sum + each.memory_bytes, 0))}
       </td>
+      <td class="number">{facts?.detail.disk_bytes !== undefined && bytes(facts.detail.disk_bytes)}</td>
       <td>{facts === undefined ? <span class="badge bad">damaged</span> : <IndexState facts={facts} />}</td>
       <td>
         <div class="buttons">

@@ -8,6 +8,7 @@ import { Plot } from "../map/plot.ts";
 import { count } from "../parts/format.ts";
 import { Area, Choice, Field } from "../parts/inputs.tsx";
 import { Failure } from "../parts/loading.tsx";
+import { type WalkEdges, WalkForm } from "../parts/walk.tsx";
 import { useSession } from "../session.ts";
 import { parseFilter } from "../written.ts";
 import { RecordPanel } from "./records.tsx";
@@ -45,11 +46,21 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
   const [legend, setLegend] = useState<readonly LegendEntry[]>([]);
   const [selected, setSelected] = useState<string>();
   const [neighbors, setNeighbors] = useState<readonly string[]>([]);
+  const [edgeCount, setEdgeCount] = useState(0);
   const canvas = useRef<HTMLCanvasElement>(null);
   const plot = useRef<Plot | undefined>(undefined);
   const worker = useRef<Worker | undefined>(undefined);
   const marks = useRef<HTMLDivElement>(null);
   const positions = useRef<ReadonlyMap<string, number>>(new Map());
+
+  const showEdges = useCallback((walk: WalkEdges) => {
+    const edges = walk.flatMap(([from, to]) => {
+      const ends = [positions.current.get(from), positions.current.get(to)] as const;
+      return ends[0] === undefined || ends[1] === undefined ? [] : [[ends[0], ends[1]] as const];
+    });
+    setEdgeCount(edges.length);
+    plot.current?.setEdges(edges, !matchMedia("(prefers-reduced-motion: reduce)").matches);
+  }, []);
 
   const begin = useCallback(() => {
     worker.current?.terminate();
@@ -57,6 +68,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
     setError(undefined);
     setSelected(undefined);
     setNeighbors([]);
+    showEdges([]);
     try {
       const start: MapStart = {
         url: location.origin,
@@ -204,7 +216,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
       </form>
       <Failure error={error} />
       <div class={selected === undefined ? "stack" : "split"}>
-        <div>
+        <div class="stack">
           <div class="map">
             <div
               // biome-ignore lint/a11y/noNoninteractiveTabindex: the map is moved by keyboard.
@@ -255,6 +267,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
             ))}
           </ul>
           <FindRecord has={(id) => positions.current.has(id)} select={select} />
+          <WalkForm name={name} like={selected ?? ""} drawn={edgeCount} show={showEdges} select={select} />
         </div>
         {selected !== undefined && (
           <RecordPanel key={selected} name={name} id={selected} onNeighbors={setNeighbors} onPick={select} />

@@ -106,6 +106,7 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
             label="Memory of the indexes"
             value={bytes(statusesOf(facts).reduce((sum, each) => sum + each.memory_bytes, 0))}
           />
+          {detail.disk_bytes !== undefined && <Fact label="On disk" value={bytes(detail.disk_bytes)} />}
           {detail.dense_vector.enabled && (
             <Fact label="Dimension" value={String(detail.dense_vector.dimension)} />
           )}

@@ -6,7 +6,7 @@ import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import type { Facts, TabProps } from "../facts.ts";
 import { FilterPlan, FusionDrawing, legsOf, ResultExplanation, Shares } from "../parts/explanation.tsx";
-import { clipped, decimal, milliseconds } from "../parts/format.ts";
+import { clipped, count, decimal, milliseconds } from "../parts/format.ts";
 import { Area, Check, Choice, Field } from "../parts/inputs.tsx";
 import { Failure, useAction } from "../parts/loading.tsx";
 import { hrefOf } from "../route.ts";
@@ -292,7 +292,7 @@ async function execute(collection: Collection, form: Form, facts: Facts): Promis
       form.exact || width === undefined
         ? "all vectors are scanned"
         : `${denseIndex.status.served_by}, beam width ${width}`;
-    plan.push(`dense: ${way}, ${denseIndex.distance_metric_type}`);
+    plan.push(`dense: ${workOf(answer) ?? way}, ${denseIndex.distance_metric_type}`);
   }
   if (wantsSparse && sparseIndex !== undefined)
     plan.push(`sparse: ${sparseIndex.status.served_by}, dot product`);
@@ -300,6 +300,14 @@ async function execute(collection: Collection, form: Form, facts: Facts): Promis
     plan.push(`text: ${textIndex.status.served_by}, BM25 with k1 ${textIndex.k1} and b ${textIndex.b}`);
   if (isHybrid) plan.push(`fusion: the sum of weight / (${form.fusionK} + rank)`);
   return { answer, ms, kind, plan };
+}
+
+/** What the dense leg did; undefined if the answer does not tell. */
+function workOf({ legs }: SearchResponse): string | undefined {
+  const work = legs?.dense;
+  if (work === undefined) return undefined;
+  const beam = work.beam === undefined ? "" : `, beam width ${work.beam}`;
+  return `${work.way}${beam}, ${count(work.visited)} vectors visited, ${count(work.distances)} distances`;
 }
 
 function Results({ name, found: { answer, ms, plan, kind } }: { name: string; found: Found }) {

@@ -12,6 +12,7 @@ import type {
   SparseIndex,
   TextIndex,
 } from "@quiver/protocol/shapes/index-definition";
+import { isMetadataIndex, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
 import { type LogOperation, readIndexDefinitions } from "./apply.ts";
@@ -146,16 +147,28 @@ function vectorNotFound(id: Uint8Array): QuiverError {
 
 function requireNoIndex(reader: Reader, kind: IndexKind): void {
   if (readIndexDefinitions(reader)[kind] === undefined) return;
+  const { what, path, details } = inWords(kind);
   throw new QuiverError(
     "index_already_exists",
-    `The ${kind} index already exists for the collection. DELETE .../indexes/${kind} removes it first.`,
-    { index_type: kind },
+    `The ${what} already exists for the collection. DELETE .../${path} removes it first.`,
+    details,
   );
 }
 
 function requireIndex(reader: Reader, kind: IndexKind): void {
   if (readIndexDefinitions(reader)[kind] !== undefined) return;
-  throw new QuiverError("index_not_found", `The collection has no ${kind} index; nothing was deleted.`, {
-    index_type: kind,
-  });
+  const { what, details } = inWords(kind);
+  throw new QuiverError("index_not_found", `The collection has no ${what}; nothing was deleted.`, details);
+}
+
+/** What an index is called outside, where those of the metadata go by their fields. */
+function inWords(kind: IndexKind): { what: string; path: string; details: Record<string, string> } {
+  if (!isMetadataIndex(kind))
+    return { what: `${kind} index`, path: `indexes/${kind}`, details: { index_type: kind } };
+  const field = kind.slice(metadataPrefix.length);
+  return {
+    what: `metadata index of the field '${field.slice(0, 80)}'`,
+    path: `metadata-indexes/${encodeURIComponent(field)}`,
+    details: { field },
+  };
 }

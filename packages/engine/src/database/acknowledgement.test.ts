@@ -57,7 +57,7 @@ async function seen(): Promise<number> {
   const { results: near } = await collection.searchDense({ query_vector: [1, 2, 3, 4], top_k: 10_000 });
   expect(near).toHaveLength(results.length);
   expect(await collection.byDocument("d")).toHaveLength(results.length);
-  expect(collection.describe().vectors_count).toBe(results.length);
+  expect((await collection.describe()).vectors_count).toBe(results.length);
   expect(collection.has("new0")).toBe(results.length > 1);
   const { records: counted, version } = database.statistics().collections[0];
   expect(counted).toBe(results.length);
@@ -135,7 +135,7 @@ it("[I7] a commit is acknowledged after some time, and then searches wait for th
   await transaction.upsert(records());
   await transaction.commit();
   expect(collection.has("new0")).toBe(true);
-  expect(collection.describe().vectors_count).toBe(1 + many);
+  expect((await collection.describe()).vectors_count).toBe(1 + many);
   expect(transaction.flatStatus().status).toBe("indexing_in_progress");
   const search = { query: "word", top_k: 10_000 };
   await expect(collection.searchText(search, { timeoutMs: 100 })).rejects.toMatchObject({

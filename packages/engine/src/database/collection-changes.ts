@@ -38,21 +38,36 @@ export class CollectionChanges {
   async create(request: CreateCollection): Promise<CollectionCreated> {
     const definition = defineCollection(request);
     const { name } = definition;
-    if (this.#collections.isTaken(name) || this.#collections.changing.has(name) || this.#restores.has(name))
-      throw alreadyExists(name, "Choose another name or delete it first.");
+    // If the name is just created, "already exists" is answered when reads find it, and if it is deleted, it is soon free.
+    for (let other = this.#changeOf(name); other !== undefined; other = this.#changeOf(name)) await other;
+    if (this.#restores.has(name)) throw alreadyExists(name, "It is being restored just now.");
+    if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
     this.#collections.requireRoom(name);
-    this.#collections.changing.add(name);
-    try {
+    await this.#change(name, async () => {
       const collection = await this.#collections.make(definition);
       this.#collections.served.set(name, collection);
       if (request.dense_vector.auto_create_index && definition.dense)
         await collection.createAutomatic(kinds.dense);
       if (request.sparse_vector.auto_create_index && definition.sparse)
         await collection.createAutomatic(kinds.sparse);
-    } finally {
-      this.#collections.changing.delete(name);
-    }
+    });
     return { id: name, ...summaryOf(definition) };
+  }
+
+  #changeOf(name: string): Promise<void> | undefined {
+    return this.#collections.changing.get(name);
+  }
+
+  async #change(name: string, change: () => Promise<void>): Promise<void> {
+    const { changing } = this.#collections;
+    const ended = Promise.withResolvers<void>();
+    changing.set(name, ended.promise);
+    try {
+      await change();
+    } finally {
+      changing.delete(name);
+      ended.resolve();
+    }
   }
 
   async delete(name: string): Promise<void> {
@@ -65,27 +80,25 @@ export class CollectionChanges {
     );
     const collection = this.#collections.find(name);
     this.#collections.served.delete(name);
-    this.#collections.changing.add(name);
-    try {
-      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
-    } catch (error) {
-      this.#collections.served.set(name, collection);
-      this.#collections.changing.delete(name);
-      throw error;
-    }
-    try {
-      failpoint("drop:out-of-catalog");
-      await this.#collections.remove(collection);
-      failpoint("drop:removed");
-      this.#dependencies.background.once("collecting garbage", collectGarbage);
-    } catch (error) {
-      // The deletion is durable, because the catalog no longer has the collection. The next start removes the remaining files.
-      this.#dependencies.log.warn(
-        { collection: collection.name, err: error },
-        "a collection's files are not all removed",
-      );
-    } finally {
-      this.#collections.changing.delete(name);
-    }
+    await this.#change(name, async () => {
+      try {
+        await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+      } catch (error) {
+        this.#collections.served.set(name, collection);
+        throw error;
+      }
+      try {
+        failpoint("drop:out-of-catalog");
+        await this.#collections.remove(collection);
+        failpoint("drop:removed");
+        this.#dependencies.background.once("collecting garbage", collectGarbage);
+      } catch (error) {
+        // The deletion is durable, because the catalog no longer has the collection. The next start removes the remaining files.
+        this.#dependencies.log.warn(
+          { collection: collection.name, err: error },
+          "a collection's files are not all removed",
+        );
+      }
+    });
   }
 }

@@ -29,6 +29,7 @@ import type { StoredVector } from "../collection/reading.ts";
 import type { Rows } from "../collection/rows.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import { kindNames } from "../index/registry.ts";
+import { directoryBytes } from "../runtime/disk-use.ts";
 import { Checks } from "./collection/checks.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
@@ -133,7 +134,7 @@ export class OpenCollection implements Collection {
     if (this.#state.indexer?.isPostponed === true) this.#state.indexer.wake();
   }
 
-  describe(): CollectionDetail {
+  async describe(): Promise<CollectionDetail> {
     const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
     const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
     return {
@@ -150,7 +151,13 @@ export class OpenCollection implements Collection {
       store_raw_text: storeRawText,
       vectors_count: this.#state.readServed((_, head) => head.live),
       loaded: this.#state.isLoaded,
+      disk_bytes: await this.diskBytes(),
     };
+  }
+
+  /** Bytes that its files take on the disk: the store, the operations of an open transaction, and the checkpoints of its indexes. */
+  diskBytes(): Promise<number> {
+    return directoryBytes(this.#state.dependencies.directory);
   }
 
   statistics(): CollectionStatistics {

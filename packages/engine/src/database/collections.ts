@@ -36,8 +36,8 @@ export class Collections {
   /** By name. */
   readonly served = new Map<string, OpenCollection>();
   readonly quarantined = new Map<string, Quarantined>();
-  /** Names whose creation or deletion is in progress. */
-  readonly changing = new Set<string>();
+  /** Names whose creation or deletion is in progress, and when it has ended, however it does. */
+  readonly changing = new Map<string, Promise<void>>();
   readonly #restoring: () => number;
 
   /** @param restoring the number of running restores */

@@ -251,7 +251,7 @@ export type MemoryUse = {
 
 export interface Collection {
   readonly name: string;
-  describe(): CollectionDetail;
+  describe(): Promise<CollectionDetail>;
   /** Continues in the background when its time is over. @throws memory_budget_exceeded, deadline_exceeded */
   load(options?: CallOptions): Promise<CollectionDetail>;
   unload(): Promise<void>;
@@ -417,7 +417,7 @@ export type RestrictedCollection = Pick<
   | "transaction"
   | "transactions"
 > & {
-  /** With the number of records that the caller sees. */
+  /** With the number of records that the caller sees, and without the size on the disk, which is that of all. */
   describe(): Promise<CollectionDetail>;
 };
 

@@ -3,12 +3,14 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { QuiverError } from "@quiver/protocol/errors";
 import type { CreateCollection } from "@quiver/protocol/shapes/collection";
 import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
 import type { VectorInput } from "@quiver/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { text, utf8 } from "../base/bytes.ts";
+import { armFailpoints } from "../base/failpoint.ts";
 import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { takeLock } from "../runtime/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
@@ -76,7 +78,7 @@ it("[R1] deleting a collection gives its disk space back, and its name is free a
   expect(directories()).toEqual([]);
   expect(await codeOf(() => db.collection("big"))).toBe("collection_not_found");
   await db.createCollection(definition("big"));
-  expect(db.collection("big").describe().vectors_count).toBe(0);
+  expect((await db.collection("big").describe()).vectors_count).toBe(0);
 });
 
 it("[R2] deleting does not wait: searches, writes and exports in progress end with collection_not_found", async () => {
@@ -145,7 +147,7 @@ it("[R4] an unloaded collection is read and written as before; the first search 
   expect(db.statistics().collections[0].memoryBytes).toBe(0);
   db = await open();
   collection = db.collection("c");
-  expect(collection.describe()).toMatchObject({ loaded: false, vectors_count: 100 });
+  expect(await collection.describe()).toMatchObject({ loaded: false, vectors_count: 100 });
   expect(collection.indexes().dense?.status.state).toBe("unloaded");
   expect(collection.has("v5")).toBe(true);
   await collection.upsert(vectors(1, 50, "w"));
@@ -414,7 +416,7 @@ it("[T11] an open transaction survives a restart with every operation; idle for 
   db = await open();
   expect(Object.keys(db.collection("c").transaction(transaction_id).status().status)).toEqual(["NotStarted"]);
   await db.collection("c").transaction(transaction_id).commit();
-  expect(db.collection("c").describe().vectors_count).toBe(999);
+  expect((await db.collection("c").describe()).vectors_count).toBe(999);
   db = await open({ transactionIdleMs: 200 });
   const second = await db.collection("c").beginTransaction();
   await expect
@@ -488,11 +490,44 @@ it("[K1] a closed database rejects everything and has lost nothing", async () =>
   expect(await codeOf(() => collection.get("v0"))).toBe("shutting_down");
   expect(await codeOf(() => db.createCollection(definition("d")))).toBe("shutting_down");
   const again = await open();
-  expect(again.collection("c").describe().vectors_count).toBe(codes.filter((code) => code === "ok").length);
+  expect((await again.collection("c").describe()).vectors_count).toBe(
+    codes.filter((code) => code === "ok").length,
+  );
 });
 
 it("[D2] two creations of one name at once: one succeeds", async () => {
   const db = await open();
   const codes = await Promise.all([1, 2, 3].map(() => codeOf(() => db.createCollection(definition("same")))));
   expect(codes.sort()).toEqual(["collection_already_exists", "collection_already_exists", "ok"]);
+});
+
+it("[D2] a creation is refused only when reads find the name, and waits for a deletion of it", async () => {
+  const db = await open();
+  const first = db.createCollection(definition("same"));
+  const second = db.createCollection(definition("same")).then(
+    () => "ok",
+    (error: { code: string }) => [error.code, db.collection("same").name],
+  );
+  expect(await second).toEqual(["collection_already_exists", "same"]);
+  await first;
+  const gone = db.deleteCollection("same");
+  while (db.listCollections().length > 0) await sleep(0);
+  await db.createCollection(definition("same"));
+  await gone;
+  expect((await db.collection("same").describe()).vectors_count).toBe(0);
+});
+
+it("[D2] of creations that wait for one that fails, one succeeds", async () => {
+  const db = await open();
+  let failures = 1;
+  armFailpoints((name) => {
+    if (name === "create:synced" && failures-- > 0)
+      throw new QuiverError("storage_failed", "The disk fails.");
+  });
+  try {
+    const creating = [1, 2, 3].map(() => codeOf(() => db.createCollection(definition("same"))));
+    expect(await Promise.all(creating)).toEqual(["storage_failed", "ok", "collection_already_exists"]);
+  } finally {
+    armFailpoints(() => {});
+  }
 });

@@ -69,3 +69,27 @@ it("[T13] a transaction leaves nothing of its operations on disk, whether it is 
   await aborted.abort();
   expect(diskBytes() - streamedBytes).toBeLessThan(1.05 * writtenBytes);
 });
+
+it("[R15] a collection says what its files take, as they grow with its records and its open transaction", async () => {
+  const collection = await collectionOf("told");
+  const told = async () => (await collection.describe()).disk_bytes ?? 0;
+  const empty = await told();
+  expect(empty).toBeGreaterThan(0);
+  for (const batch of batches) await collection.upsert(batch);
+  const full = await told();
+  expect(full - empty).toBeGreaterThan(records * dimension * 4);
+  // Files have holes, so what they take is less than their lengths, locks included.
+  const lengths = readdirSync(join(dataDir, "collections"), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => statSync(join(parentPath, name)).size);
+  expect(full).toBeLessThanOrEqual(lengths.reduce((sum, size) => sum + size, 0) + 64 * 1024);
+  const open = collection.transaction((await collection.beginTransaction()).transaction_id);
+  for (const batch of batches) await open.upsert(batch);
+  expect((await told()) - full).toBeGreaterThan(records * dimension * 4);
+  await open.abort();
+  expect((await told()) - full).toBeLessThan(records * dimension);
+  const some = database.restrictedTo({ color: "red" }).collection("told");
+  expect(await some.describe()).toMatchObject({ vectors_count: 0, loaded: true });
+  expect(await some.describe()).not.toHaveProperty("disk_bytes");
+  expect((await database.diskUse()).collections).toEqual([{ name: "told", bytes: await told() }]);
+});

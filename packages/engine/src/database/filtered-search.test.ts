@@ -365,4 +365,7 @@ test("[W14] a prefix of ids is found without reading records, whatever the ids a
     explain: true,
   });
   expect(filter).toMatchObject({ is_known: false, records_read: 0 });
+  // The places of deleted records are empty, and nothing is read there.
+  const all = await collection.searchText({ query: "x", filter: { a: { exists: false } }, explain: true });
+  expect(all.filter).toMatchObject({ is_known: false, records_read: live.length });
 });

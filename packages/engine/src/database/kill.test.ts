@@ -41,7 +41,7 @@ it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing ackn
       expect(rounds.size).toBe(1);
       const [round] = rounds;
       expect([acknowledged, acknowledged + 1]).toContain(round);
-      expect(collection.describe().vectors_count).toBe(200);
+      expect((await collection.describe()).vectors_count).toBe(200);
       expect(await collection.byDocument("d3")).toHaveLength(20);
       expect(collection.currentVersion().version_number).toBe(round);
       const { results } = await collection.searchText({ query: `round${round}`, top_k: 300 });

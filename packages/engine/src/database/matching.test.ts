@@ -188,16 +188,50 @@ test("[W10] are listed in the order of an indexed field, also while they are wri
   await expect(collection.scroll({ order_by: { field: "missing" } })).rejects.toMatchObject({
     code: "index_not_found",
   });
-  for (const cursor of ["", "x", btoa("[1]"), btoa('["a",1]')])
-    await expect(collection.scroll({ cursor, order_by: { field: "color" } })).rejects.toMatchObject({
-      code: "invalid_request",
-      details: { path: "cursor" },
-    });
+  const refused = async (request: Parameters<typeof collection.scroll>[0]) => {
+    const refusal = { code: "invalid_request", details: { path: "cursor" } };
+    await expect(collection.scroll(request)).rejects.toMatchObject(refusal);
+  };
+  const order_by = { field: "color" };
+  const markOf = async (request: Parameters<typeof collection.scroll>[0]) =>
+    ((await collection.scroll({ ...request, limit: 1 })).nextCursor ?? "").split(".")[0];
+  const [byColor, byId] = [await markOf({ order_by }), await markOf({})];
+  for (const cursor of ["", "x", btoa("[1]"), `${byColor}.`]) await refused({ cursor, order_by });
+  for (const end of [btoa("[1]"), btoa('["a",1]')]) await refused({ cursor: `${byColor}.${end}`, order_by });
   for (const id of ["x".repeat(5_000), "\ud800"])
-    await expect(collection.scroll({ cursor: btoa(JSON.stringify([id])) })).rejects.toMatchObject({
-      code: "invalid_request",
-      details: { path: "cursor" },
-    });
+    await refused({ cursor: `${byId}.${btoa(JSON.stringify([id]))}` });
+});
+
+test("[W10] a cursor belongs to its order and filter, however these are written", async () => {
+  const collection = await make(100, { color: "keyword", n: "number" });
+  const cursorOf = async (request: Parameters<typeof collection.scroll>[0]) =>
+    (await collection.scroll({ ...request, limit: 3 })).nextCursor;
+  const color = { field: "color" };
+  const first = { order_by: color, filter: { color: "red" } };
+  const cursor = await cursorOf(first);
+  expect(cursor).not.toBeNull();
+  for (const same of [
+    first,
+    { order_by: { ...color, direction: "asc" as const }, filter: { field: "color", eq: "red" } },
+    { ...first, limit: 7, include: ["text" as const] },
+  ])
+    expect((await collection.scroll({ ...same, cursor })).vectors.length).toBeGreaterThan(0);
+  const refusal = (what: string) => ({
+    code: "invalid_request",
+    details: { path: "cursor" },
+    message: expect.stringContaining(`another ${what}`),
+  });
+  for (const order_by of [null, { ...color, direction: "desc" as const }, { field: "n" }, { field: "id" }])
+    await expect(collection.scroll({ ...first, order_by, cursor })).rejects.toMatchObject(
+      refusal("order_by"),
+    );
+  for (const filter of [null, { color: "blue" }, { color: "red", n: 1 }])
+    await expect(collection.scroll({ ...first, filter, cursor })).rejects.toMatchObject(refusal("filter"));
+  const byId = await cursorOf({});
+  expect((await collection.scroll({ cursor: byId, order_by: { field: "id" } })).vectors.length).toBe(97);
+  await expect(collection.scroll({ cursor: byId, order_by: color })).rejects.toMatchObject(
+    refusal("order_by"),
+  );
 });
 
 test("[W11] are fetched by id, in order", async () => {

@@ -97,7 +97,7 @@ it("[R12] what was written and searched within the budget can be loaded again, a
   const { records, error } = await fillUp(collection, 6_000);
   expect(error).toMatchObject({ code: "memory_budget_exceeded", status: 507 });
   expect(records).toBeGreaterThan(0);
-  expect(collection.describe().vectors_count).toBe(6_000 + records);
+  expect((await collection.describe()).vectors_count).toBe(6_000 + records);
   await isReady(collection);
   expect(db.statistics().memory.indexBytes).toBeLessThanOrEqual(budget);
   await collection.unload();

@@ -254,9 +254,9 @@ export class OpenDatabase implements Database {
 
   async diskUse(): Promise<DiskUse> {
     const { dataDir } = this.#options;
-    const collections = [...this.#collections.served.values()].map(async ({ name, entry }) => ({
-      name,
-      bytes: await directoryBytes(collectionDirectory(dataDir, entry.internalId)),
+    const collections = [...this.#collections.served.values()].map(async (collection) => ({
+      name: collection.name,
+      bytes: await collection.diskBytes(),
     }));
     return {
       collections: await Promise.all(collections),

@@ -170,7 +170,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   const grown = b.currentVersion();
   expect(await codeOf(() => b.upsert(vectors(4_000, 20_000)))).toBe("memory_budget_exceeded");
   expect(b.currentVersion()).toEqual(grown);
-  expect(b.describe().loaded).toBe(false);
+  expect((await b.describe()).loaded).toBe(false);
   await b.load();
   await a.load();
   // Staging takes no memory, the commit would.
@@ -184,7 +184,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
 it("[O5] a collection can have its own budget", async () => {
   const db = await open();
   const collection = await makeCollection(db, "c", 2_000_000);
-  expect(collection.describe().config).toMatchObject({ memory_budget_bytes: 2_000_000 });
+  expect((await collection.describe()).config).toMatchObject({ memory_budget_bytes: 2_000_000 });
   await collection.createDenseIndex(denseIndex);
   await collection.upsert(vectors(1_000));
   const version = collection.currentVersion();

@@ -36,7 +36,8 @@ export function restrictedCollection(parts: RestrictedParts, rows: Rows): Restri
   const all: Restricted = {
     name: collection.name,
     async describe() {
-      return { ...collection.describe(), vectors_count: await matches.count({}, undefined, rows) };
+      const { disk_bytes: _, ...detail } = await collection.describe();
+      return { ...detail, vectors_count: await matches.count({}, undefined, rows) };
     },
     analyzeText: (request, options) => indexes.analyzeText(request, options),
 

@@ -284,7 +284,7 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   // Works for an unloaded collection without loading it.
   await collection.unload();
   expect((await collection.analyzeText({ text: "the" })).terms).toHaveLength(1);
-  expect(collection.describe().loaded).toBe(false);
+  expect((await collection.describe()).loaded).toBe(false);
   const german = await make({ text: { language: "german" } });
   expect(await german.analyzeText({ text: "die Häuser" })).toMatchObject({
     language: "german",
@@ -727,7 +727,7 @@ it("[I4] every index equals the replay of the log: built at once, updated step b
     await fed.searchText({ query: "kappa tango", top_k: 50 }),
   ];
   const before = await ask();
-  expect(before[0].results).toHaveLength(fed.describe().vectors_count);
+  expect(before[0].results).toHaveLength((await fed.describe()).vectors_count);
   await fed.unload();
   await fed.load();
   expect(await ask()).toEqual(before);

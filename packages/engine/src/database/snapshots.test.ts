@@ -260,7 +260,7 @@ describe("restoring", () => {
     const expected = {
       lines: lines(collection),
       versions: collection.versions(),
-      detail: { ...collection.describe(), name: "copy" },
+      detail: { ...(await collection.describe()), name: "copy", disk_bytes: expect.any(Number) },
       found: await collection.searchText({ query: "round2", top_k: 20 }),
       indexes: Object.keys(collection.indexes()),
     };
@@ -273,7 +273,7 @@ describe("restoring", () => {
       expect({
         lines: lines(copy),
         versions: copy.versions(),
-        detail: copy.describe(),
+        detail: await copy.describe(),
         found: await copy.searchText({ query: "round2", top_k: 20 }),
         indexes: Object.keys(copy.indexes()),
       }).toEqual(expected);

@@ -182,6 +182,26 @@ export type LegOptions = {
 /** How an index has used the set of allowed ordinals, and what it expected of each way, in microseconds. */
 export type ChosenWay = { readonly way: string; readonly estimates: Readonly<Record<string, number>> };
 
+/** A vector that a leg compared with its query on the way through a graph. */
+export type Visit = {
+  /** A record with the vector, and its score; null if the version has none, as of a vector that was removed. */
+  readonly record: { readonly ordinal: number; readonly score: number } | null;
+  /** Position of the visit whose links led to it; -1: the search began there. */
+  readonly from: number;
+};
+
+/** What a leg did to be answered. */
+export type LegAccount = {
+  readonly way: string;
+  /** The width of its beam; absent: it followed no links. */
+  readonly beam?: number;
+  /** Vectors that were compared with the query, and comparisons, on all levels of a graph. */
+  readonly visited: number;
+  readonly distances: number;
+  /** In order. */
+  readonly visits?: readonly Visit[];
+};
+
 /** The legs of one kind of a request's queries, in order, on one version. */
 export interface LegSearches {
   /**
@@ -191,6 +211,11 @@ export interface LegSearches {
   search(leg: number, k: number): Steps<Candidates>;
   /** How the leg that was searched last used `allowed`, which is a set; absent where there is one way only. */
   chosen?(leg: number, k: number): ChosenWay;
+  /**
+   * What the leg that was searched last did, found out by doing it again; absent where nothing is told.
+   * @param visitsMax visits that are listed; 0: none
+   */
+  account?(leg: number, visitsMax: number): Steps<LegAccount>;
   /**
    * Explains the scores of records found by the last searched leg: additional fields of their explanations. The sum of a record's matches,
    * in their order and starting with 0, is its score, bit for bit.

@@ -8,7 +8,7 @@ import type { Steps } from "../base/steps.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { HnswReader } from "../index/hnsw/hnsw-search.ts";
-import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
+import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import type { Metric } from "../vector/metric.ts";
@@ -19,6 +19,8 @@ export interface SearchedLeg {
   search(k: number): Steps<Candidates>;
   /** See LegSearches.chosen. */
   chosen(k: number): ChosenWay | undefined;
+  /** See LegSearches.account. */
+  account(visitsMax: number): Steps<LegAccount> | undefined;
   /** See LegSearches.explain. */
   explain(ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
 }
@@ -62,6 +64,7 @@ const legOf = (kind: IndexKind, of: LegSearches, at: number): SearchedLeg => ({
   kind,
   search: (k) => of.search(at, k),
   chosen: (k) => of.chosen?.(at, k),
+  account: (visitsMax) => of.account?.(at, visitsMax),
   explain: (ordinals, onMatch) => of.explain(at, ordinals, onMatch),
 });
 

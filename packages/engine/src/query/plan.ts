@@ -58,6 +58,8 @@ export type Plan = {
   include: readonly Includable[];
   /** Whether each result is explained. */
   explain: boolean;
+  /** Whether the way of the dense leg through the graph is told; absent: no. */
+  walk?: boolean;
   /** How dense legs are searched. */
   beam: Beam;
   /** Which records each query may find at all, in the order of the queries; null: every one. */
@@ -140,6 +142,11 @@ function common(request: Common): CommonPlan {
 function selectionOf({ top_k, score_threshold, offset, group_by, group_size }: Common): Selection {
   integerIn(offset, "offset", 0, limits.topKMax);
   integerIn(group_size, "group_size", 1, limits.groupSizeMax);
+  if (group_size != null && group_by == null)
+    throw invalid(
+      "group_size",
+      'is given without group_by. Add what results are grouped by, such as group_by: "document_id", or leave it out.',
+    );
   const last = (offset ?? 0) + (top_k ?? limits.topKDefault);
   if (last > limits.topKMax)
     throw invalid("offset", `and top_k are ${last} together; expected ${limits.topKMax} at most.`);
@@ -239,7 +246,8 @@ export function planDense(definition: CollectionDefinition, request: search.Dens
   const beam = beamOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
   const rest = commonDense(definition, request);
-  return withFilter(request, { queries: [[leg]], filters: [], ...rest, beam, fusion: null });
+  const walk = request.walk ?? false;
+  return withFilter(request, { queries: [[leg]], filters: [], ...rest, walk, beam, fusion: null });
 }
 
 export function planNeighbors(
@@ -272,7 +280,8 @@ function* planExamples(
   const negative = yield* eachExample(definition, request.negative ?? [], "negative", path);
   const filters = [yield* readFilter(request.filter)];
   const rest = commonDense(definition, request);
-  return { queries: [[]], examples: { positive, negative }, filters, ...rest, beam, fusion: null };
+  const walk = request.walk ?? false;
+  return { queries: [[]], examples: { positive, negative }, filters, ...rest, walk, beam, fusion: null };
 }
 
 /** Validates a request to measure recall. */

@@ -1,8 +1,8 @@
 // How are all matching records read page by page, while others are written?
 //
 // In the order of ids, or of the values of a field with ties by id. A cursor says after which id, or which value and id, the next page goes
-// on, and nothing else: it needs no state and survives writes and restarts. Every record that is there all the time is on exactly one page;
-// one that is replaced meanwhile may be on two if its value changes, or on none.
+// on, and of which scroll it is (scroll-cursor.ts): it needs no state and survives writes and restarts. Every record that is there all the
+// time is on exactly one page; one that is replaced meanwhile may be on two if its value changes, or on none.
 
 import { QuiverError } from "@quiver/protocol/errors";
 import { limits } from "@quiver/protocol/limits";

@@ -11,6 +11,7 @@ import type { TraceSpan } from "../base/trace.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
 import type { SearchedView } from "../runtime/view.ts";
+import { accountOf } from "./account.ts";
 import { Explainer } from "./explain.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
 import type { FoundSet } from "./filter/set-cache.ts";
@@ -40,7 +41,8 @@ export async function runPlan(
   const slices = new Slices(plan.deadline);
   const size = new ResultSize();
   // What it says of the work would tell of records that the caller does not see.
-  const explainsFilter = plan.explain && plan.rows === undefined;
+  const tellsWork = plan.rows === undefined;
+  const explainsFilter = plan.explain && tellsWork;
   for (const { filter, queries } of groupsOf(plan)) {
     const filtering = filter === null ? undefined : plan.deadline.trace?.begin("filter");
     const matches = filter && (await slices.finish(lookUp.matching(filter)));
@@ -62,6 +64,10 @@ export async function runPlan(
       };
       const found = await runQuery(view, legsOf, plan, slices);
       const { hits, groups, rankings } = found;
+      const account =
+        (plan.explain || plan.walk) && tellsWork
+          ? await slices.finish(accountOf(view, found.legs, plan))
+          : undefined;
       const explanations = explainer && (await slices.finish(explainer.explain(found.legs, rankings, hits)));
       const fetching = plan.deadline.trace?.begin("fetch", { hits: hits.length });
       const results = await slices.finish(fetchAll(view, hits, plan, size));
@@ -71,6 +77,7 @@ export async function runPlan(
       responses[query] = { results };
       if (matching !== undefined && matches)
         responses[query].filter = explainFilter(matches, matching, found, view);
+      Object.assign(responses[query], account);
     }
   }
   return responses;

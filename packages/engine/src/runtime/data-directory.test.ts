@@ -149,7 +149,7 @@ describe("links", () => {
     rmSync(path);
     renameSync(outside, path);
     const database = await openDatabase({ dataDir });
-    expect(database.collection("c").describe().vectors_count).toBe(1_200);
+    expect((await database.collection("c").describe()).vectors_count).toBe(1_200);
     await database.close();
   });
 

@@ -98,6 +98,12 @@ export const CollectionDetail = Type.Object({
   store_raw_text: Type.Boolean(),
   vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
   loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
+  disk_bytes: Type.Optional(
+    Type.Integer({
+      description:
+        "Bytes that the collection's files take on the disk: records, change log and versions, the operations of an open transaction, and checkpoints of indexes, but not its snapshots. Space of deleted records stays in the files and is used again. Absent for a key with a filter.",
+    }),
+  ),
 });
 
 export type CreateCollection = Static<typeof CreateCollection>;

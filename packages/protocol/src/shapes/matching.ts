@@ -51,7 +51,11 @@ export const ScrollVectors = Fields({
       description: "Records of a page.",
     }),
   ),
-  cursor: Maybe(Type.String({ description: "The next_cursor of the page before." })),
+  cursor: Maybe(
+    Type.String({
+      description: "The next_cursor of the page before, which had the same filter and order_by.",
+    }),
+  ),
   order_by: Maybe(
     Fields(
       {

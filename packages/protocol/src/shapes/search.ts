@@ -113,7 +113,7 @@ const common = {
       minimum: 1,
       maximum: limits.groupSizeMax,
       default: 1,
-      description: "Results of each group, with group_by.",
+      description: "Results of each group; needs group_by.",
     }),
   ),
 };
@@ -129,11 +129,19 @@ const Diversity = Maybe(
   }),
 );
 
+const WithWalk = Maybe(
+  Type.Boolean({
+    default: false,
+    description: `Adds \`walk\` to the answer: the vectors that the search compared on its way through the graph, at most ${limits.walkVisitsMax}.`,
+  }),
+);
+
 export const DenseSearch = Fields({
   query_vector: QueryVector,
   ...common,
   ...dense,
   diversity: Diversity,
+  walk: WithWalk,
 });
 export const BatchDenseSearch = Fields({
   queries: Type.Array(Fields({ vector: QueryVector, filter: FilterField }), Queries),
@@ -165,6 +173,7 @@ export const Recommend = Fields(
     ...common,
     ...dense,
     diversity: Diversity,
+    walk: WithWalk,
   },
   {
     description: "Records that are given as examples are no results.",
@@ -172,7 +181,7 @@ export const Recommend = Fields(
 );
 
 /** Of a search for the neighbours of a record: everything of a dense search but its vector. */
-export const Neighbors = Fields({ ...common, ...dense, diversity: Diversity });
+export const Neighbors = Fields({ ...common, ...dense, diversity: Diversity, walk: WithWalk });
 
 export const SparseSearch = Fields({
   query_terms: QueryTerms,
@@ -366,11 +375,67 @@ export const FilterExplanation = Type.Object(
   },
 );
 
+export const LegWork = Type.Object({
+  way: Type.String({
+    description: "`follow links` of the graph, `scan matching vectors`, or `scan all vectors`.",
+  }),
+  beam: Type.Optional(
+    Type.Integer({
+      description:
+        "Width of the beam of the last pass, at least as many as vectors were scored exactly; absent if no links were followed.",
+    }),
+  ),
+  visited: Type.Integer({
+    description:
+      "Vectors that were compared with the query: at the bottom level of the graphs, and those that no graph has yet.",
+  }),
+  distances: Type.Integer({ description: "Comparisons; more than `visited` by those on upper levels." }),
+});
+
+export const Walk = Type.Object(
+  {
+    visits: Type.Array(
+      Type.Object({
+        id: Type.Unsafe<string | null>({
+          type: ["string", "null"],
+          description: "A record with this vector; null if the version has none: it was removed.",
+        } as unknown as TSchema),
+        from: Type.Unsafe<number | null>({
+          type: ["integer", "null"],
+          minimum: 0,
+          description:
+            "Position in this list of the vector whose links led here; null: the search began here.",
+        } as unknown as TSchema),
+        score: Type.Unsafe<number | null>({
+          type: ["number", "null"],
+          description: "Exact, as in results; null without a record.",
+        } as unknown as TSchema),
+      }),
+      { description: "In the order in which the search compared them." },
+    ),
+    is_cut: Type.Boolean({ description: `Whether there were more than the ${limits.walkVisitsMax} first.` }),
+  },
+  {
+    description:
+      "Present only with `walk`, and not for keys with a filter: the way through the bottom level of the graphs. Without visits, no links were followed (`legs` of an explanation says what was done instead).",
+  },
+);
+
 export const SearchResponse = Type.Object({
   results: Type.Array(SearchResult, {
     description: "By descending score, ties by id; with diversity, in the order of choice.",
   }),
   filter: Type.Optional(FilterExplanation),
+  legs: Type.Optional(
+    Type.Object(
+      { dense: Type.Optional(LegWork) },
+      {
+        description:
+          "Present only with `explain`, and not for keys with a filter: what the legs did. Only dense legs tell it.",
+      },
+    ),
+  ),
+  walk: Type.Optional(Walk),
 });
 export const BatchSearchResponse = Type.Array(SearchResponse, {
   description: "In the order of the queries.",
@@ -389,6 +454,8 @@ export type HybridSearch = Static<typeof HybridSearch>;
 export type BatchHybridSearch = Static<typeof BatchHybridSearch>;
 export type Explanation = Static<typeof Explanation>;
 export type FilterExplanation = Static<typeof FilterExplanation>;
+export type LegWork = Static<typeof LegWork>;
+export type Walk = Static<typeof Walk>;
 export type SearchResult = Static<typeof SearchResult>;
 export type SearchResponse = Static<typeof SearchResponse>;
 export type BatchSearchResponse = Static<typeof BatchSearchResponse>;

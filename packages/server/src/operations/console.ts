@@ -15,6 +15,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ConfigError } from "../config.ts";
 import { consoleFiles } from "./console-files.ts";
+import { codingFor } from "./packed-text.ts";
 
 const headers = (policy: readonly string[]) => ({
   "content-security-policy": ["default-src 'none'", ...policy].join("; "),
@@ -40,11 +41,8 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** The content codings that the build has made, the smallest first, with the end of their files' names. */
-const codings = [
-  ["br", ".br"],
-  ["gzip", ".gz"],
-] as const;
+/** The end of the names of the files that the build has compressed. */
+const endings = { br: ".br", gzip: ".gz" } as const;
 
 const options = {
   config: { need: { role: "anyone", collections: "nowhere", takesFilter: true } as const },
@@ -60,8 +58,8 @@ export function registerConsole(app: FastifyInstance): void {
     );
   }
   const send = async (request: FastifyRequest, reply: FastifyReply, name: string, caching: string) => {
-    const [coding, ending] = codingFor(request.headers["accept-encoding"]);
-    const content = await contentOf(name + ending);
+    const coding = codingFor(request.headers["accept-encoding"]);
+    const content = await contentOf(coding === undefined ? name : name + endings[coding]);
     if (coding !== undefined) reply.header("content-encoding", coding);
     return reply
       .headers(pageHeaders)
@@ -86,16 +84,6 @@ async function contentOf(name: string): Promise<Buffer> {
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === "ENOENT" ? unknownFile() : error;
   }
-}
-
-function codingFor(accepted: string | string[] | undefined): readonly [string | undefined, string] {
-  // RFC 9110, 12.5.3: "br;q=0" means that it is not accepted.
-  const names = String(accepted ?? "")
-    .toLowerCase()
-    .split(",")
-    .filter((item) => !/;\s*q=0(\.0*)?\s*$/.test(item))
-    .map((item) => item.split(";")[0].trim());
-  return codings.find(([name]) => names.includes(name)) ?? [undefined, ""];
 }
 
 /** Whether a person has opened an address in a browser: programs that call the API do not ask for HTML. */

@@ -10,6 +10,7 @@ import { ErrorShape } from "@quiver/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
 import type { TSchema } from "typebox";
 import { needOf } from "../auth/access.ts";
+import { PackedText } from "./packed-text.ts";
 
 export const openapiPaths = ["/openapi.json", "/api-docs/openapi.json"] as const;
 
@@ -206,7 +207,7 @@ In addition to the endpoints below there are \`GET /health/live\`, \`GET /health
 
 /** Serves the document, which is generated once from the endpoints that are registered by then. */
 export function serveOpenapi(app: FastifyInstance): void {
-  let text: string | undefined;
+  let text: PackedText | undefined;
   for (const url of openapiPaths) {
     app.get(
       url,
@@ -214,9 +215,10 @@ export function serveOpenapi(app: FastifyInstance): void {
         config: { need: { role: "anyone", collections: "nowhere", takesFilter: true } as const },
         schema: { hide: true } as object,
       },
-      async (_request, reply) => {
-        text ??= JSON.stringify((app as FastifyInstance & { swagger(): unknown }).swagger());
-        return reply.type("application/json; charset=utf-8").send(text);
+      async (request, reply) => {
+        text ??= new PackedText(JSON.stringify((app as FastifyInstance & { swagger(): unknown }).swagger()));
+        const body = await text.answer(request, reply);
+        return reply.type("application/json; charset=utf-8").send(body);
       },
     );
   }

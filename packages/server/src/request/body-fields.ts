@@ -14,19 +14,21 @@ const NoFields = Fields({});
 /**
  * Call this before a body is validated. Removes the keys to ignore.
  * @param body the parsed body; undefined if there is none
+ * @returns the body; without one an empty object, where no field is required
  * @throws invalid_request for a missing body, or one that is not an object; unknown_field if the route has no fields
  */
-export function checkBody(route: Route, name: RouteName, body: unknown): void {
-  if (route.upload) return;
+export function checkBody(route: Route, name: RouteName, body: unknown): unknown {
+  if (route.upload) return body;
   if (route.body !== undefined && body === undefined) {
+    if (((route.body as { required?: readonly string[] }).required ?? []).length === 0) return {};
     throw fieldError("body", "a JSON object", "nothing", "The request body is missing; send a JSON object.");
   }
   const fields = asObject(body);
   if (fields !== undefined) for (const key of clientKeysOf(name)) delete fields[key];
-  if (route.body !== undefined || body === undefined || body === null) return;
+  if (route.body !== undefined || body === undefined || body === null) return body;
   if (fields !== undefined) {
     refuseUnknownFields(NoFields, fields);
-    return;
+    return body;
   }
   const received = describe(body);
   throw fieldError(

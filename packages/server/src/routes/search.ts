@@ -76,7 +76,8 @@ async function one<C>(
   const response = await search(database.collection(params.collection_id), deadline);
   assertAnswer(response, body);
   // One call for all: each further one costs as much as five results.
-  const isSmall = body.explain !== true && body.return_raw_text !== true && !hasOwnJson(body);
+  const isSmall =
+    body.explain !== true && body.walk !== true && body.return_raw_text !== true && !hasOwnJson(body);
   if (response.results.length <= resultsAtOnce && isSmall) return json(response);
   return work.task.finish(encoded((out) => responseJson(response, body, out)));
 }
@@ -123,10 +124,17 @@ function assertAnswer({ results }: SearchResponse, { top_k, diversity }: Amount)
 /** Whether results have values that JSON.stringify does not write as they are: metadata, vectors, groups. */
 const hasOwnJson = ({ include, group_by }: Amount): boolean => (include?.length ?? 0) > 0 || group_by != null;
 
-function* responseJson({ results, filter }: SearchResponse, body: Amount, out: JsonWriter): Steps<void> {
+function* responseJson(response: SearchResponse, body: Amount, out: JsonWriter): Steps<void> {
+  const { results, walk, ...others } = response;
   out.add('{"results":');
   yield* arrayJson(results, out, hasOwnJson(body) ? resultJson : undefined);
-  out.add(filter === undefined ? "}" : `,"filter":${JSON.stringify(filter)}}`);
+  for (const [name, value] of Object.entries(others)) out.add(`,"${name}":${JSON.stringify(value)}`);
+  if (walk !== undefined) {
+    out.add(`,"walk":{"is_cut":${walk.is_cut},"visits":`);
+    yield* arrayJson(walk.visits, out);
+    out.add("}");
+  }
+  out.add("}");
 }
 
 function* responsesJson(responses: readonly SearchResponse[], body: Amount, out: JsonWriter): Steps<void> {
@@ -151,6 +159,7 @@ type Amount = {
   readonly include?: readonly string[] | null;
   readonly group_by?: string | null;
   readonly explain?: boolean | null;
+  readonly walk?: boolean | null;
   readonly return_raw_text?: boolean | null;
 };
 

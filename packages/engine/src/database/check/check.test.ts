@@ -576,7 +576,7 @@ it("[Z5] a collection's own definition is used where the catalog is lost", async
   expect(repaired.collections).toMatchObject([{ name: "c", records: 60, lost: 0 }]);
   expect(losses.some((message) => /catalog/.test(message))).toBe(true);
   const database = await open(into);
-  expect(database.collection("c").describe().dense_vector).toEqual({ enabled: true, dimension: 4 });
+  expect((await database.collection("c").describe()).dense_vector).toEqual({ enabled: true, dimension: 4 });
 });
 
 it("[C1] replacing a record whose stored form is damaged repairs the collection", async () => {

@@ -28,6 +28,7 @@ import { everyRecord, type FilteredVersion, visibleMatches } from "../../query/f
 import { checkInclude } from "../../query/plan.ts";
 import { invalid } from "../../query/query-legs.ts";
 import { type Order, pageById, pageByValue } from "../../query/scroll.ts";
+import { ScrollMark } from "../../query/scroll-cursor.ts";
 import type { RecordPage } from "../contract.ts";
 import type { CollectionState } from "./state.ts";
 
@@ -67,13 +68,15 @@ export class Matches {
     checkInclude(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
-    return this.#read(request.filter, rows, options, function* (version, filter, _live, definitions) {
+    return this.#read(request.filter, rows, options, function* (version, filter, _live, definitions, own) {
       const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
+      const mark = new ScrollMark(order, own);
+      const after = cursor === null ? null : mark.endOf(cursor);
       const page =
         order === null
-          ? yield* pageById(version, filter && (yield* visibleMatches(version, filter)), limit, cursor)
-          : yield* pageByValue(version, yield* matchesOrAll(version, filter), limit, cursor, order);
-      return { vectors: yield* vectorsAt(version, page.ordinals), nextCursor: page.nextCursor };
+          ? yield* pageById(version, filter && (yield* visibleMatches(version, filter)), limit, after)
+          : yield* pageByValue(version, yield* matchesOrAll(version, filter), limit, after, order);
+      return { vectors: yield* vectorsAt(version, page.ordinals), nextCursor: mark.mark(page.nextCursor) };
     });
   }
 
@@ -94,7 +97,7 @@ export class Matches {
     });
   }
 
-  /** Reads one version, in steps. @param read is given the filter of the request together with that of its caller */
+  /** Reads one version, in steps. @param read is given the filter of the request together with that of its caller, and the former alone */
   #read<T>(
     given: unknown,
     rows: Rows | null,
@@ -104,6 +107,7 @@ export class Matches {
       filter: Filter | null,
       live: number,
       definitions: Readonly<IndexDefinitions>,
+      own: Filter | null,
     ) => Steps<T>,
   ): Promise<T> {
     return this.#state.gate.pass(async () => {
@@ -113,7 +117,7 @@ export class Matches {
       try {
         const isTime = timesOf(definitions);
         const wanted = within(rows, filter && withTimes(filter, isTime), isTime);
-        return await task.finish(read(version, wanted, live, definitions));
+        return await task.finish(read(version, wanted, live, definitions, filter));
       } finally {
         release();
       }

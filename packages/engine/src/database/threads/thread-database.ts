@@ -111,8 +111,11 @@ export class ThreadDatabase {
 }
 
 /** Whether the owner must answer a request in any case: it measures recall, and explains from its own read transaction. */
-const isForOwner = (request: { explain?: boolean | null; recall_target?: number | null }): boolean =>
-  request.explain === true || (request.recall_target ?? null) !== null;
+const isForOwner = (request: {
+  explain?: boolean | null;
+  walk?: boolean | null;
+  recall_target?: number | null;
+}): boolean => request.explain === true || request.walk === true || (request.recall_target ?? null) !== null;
 
 class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;

@@ -19,6 +19,7 @@ import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import type { NodeBlocks } from "./node-blocks.ts";
 import { nodeOf, partitionNumberOf } from "./node-map.ts";
+import { walkOf } from "./walk.ts";
 
 /** The graphs of a set, as a thread knows them. */
 export interface SearchedGraphs {
@@ -31,6 +32,16 @@ export interface SearchedGraphs {
   /** Where adjacent records have adjacent nodes. Removed names are forgotten by who removes them. */
   readonly blocks: NodeBlocks;
 }
+
+/** The way of a search through all graphs. */
+export type Walk = {
+  /** What was compared at the bottom level, in order; `absent`: a node without a linked name, such as a removed one. */
+  readonly names: readonly number[];
+  /** Of each, the position of the one whose links led to it; -1: the search of a graph began there. */
+  readonly from: readonly number[];
+  /** Comparisons on all levels. */
+  readonly distances: number;
+};
 
 export class GraphSearch {
   readonly #encoding: Encoding;
@@ -156,6 +167,38 @@ export class GraphSearch {
     }
     graph.kernels.hnswLeave(graph.scratch);
     return found;
+  }
+
+  /**
+   * Replays `search`, or with nodes `searchAmong`, with a beam of the same length. It is the way of that search, as long as the graphs have
+   * not changed since.
+   */
+  walk(query: Float32Array, beam: number, nodes: AllowedNodes | null): Walk {
+    const names: number[] = [];
+    const from: number[] = [];
+    let distances = 0;
+    for (const partition of this.#graphs.partitions) {
+      if (partition === undefined) continue;
+      const { graph } = partition;
+      graph.refreshIfGrown();
+      graph.setQuery(this.#encoding, query);
+      graph.ban(none);
+      graph.kernels.hnswEnter(graph.scratch);
+      try {
+        const walk = walkOf(graph, beam, nodes);
+        const first = names.length;
+        for (const [i, node] of walk.nodes.entries()) {
+          const name = graph.ordinalOf(node);
+          const isLinked = name !== none && this.#graphs.placeOf(name) !== absent;
+          names.push(isLinked ? name : absent);
+          from.push(walk.from[i] < 0 ? -1 : first + walk.from[i]);
+        }
+        distances += walk.distances;
+      } finally {
+        graph.kernels.hnswLeave(graph.scratch);
+      }
+    }
+    return { names, from, distances };
   }
 
   /**

@@ -17,13 +17,14 @@ import type { Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
-import { knownNodes, rememberNodes } from "./allowed-nodes.ts";
+import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { readsPerBeamPlace } from "./build-host.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
-import { ExactSearch, type SteppedSearch, type VectorReader } from "./exact-search.ts";
+import { ExactSearch, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
+import type { Walk } from "./graph-search.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
@@ -57,8 +58,16 @@ export type DenseDescriptor = {
   readonly farScore: number | undefined;
 };
 
-/** How a search among allowed ordinals was answered. */
+/** How a search was answered. */
 export type DenseWay = "follow links" | "scan matching vectors" | "scan all vectors";
+
+/** A search of the graphs. */
+export type GraphPass = {
+  /** The length of the beam. */
+  readonly beam: number;
+  /** Whether it was one of allowed nodes alone. */
+  readonly isAmong: boolean;
+};
 
 export class HnswReader {
   readonly #vectors: SearchedVectors;
@@ -67,8 +76,11 @@ export class HnswReader {
   /** The state of a running search. */
   readonly #found = new Growable(Uint32Array);
   readonly #rescoring: Rescoring;
-  /** The way of the last search among allowed ordinals. */
+  /** The way of the last search that `begin` or `beginExactly` has begun. */
   chosen: DenseWay = "follow links";
+  /** The last search of the graphs; a beam of 0: there was none. */
+  #beam = 0;
+  #isAmong = false;
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
   constructor(vectors: SearchedVectors, serving: Serving, efSearch: number) {
@@ -101,6 +113,49 @@ export class HnswReader {
   /** The beam of searches that name none. */
   get efDefault(): number {
     return Math.max(this.#efSearch, this.#serving.efFloor);
+  }
+
+  /** Distinct vectors held. */
+  get vectorCount(): number {
+    return (this.#serving.current?.count ?? 0) + this.#vectors.tailCount;
+  }
+
+  /** Vectors that every search by the graphs compares one by one, because no graph has them yet. */
+  get tailCount(): number {
+    return this.#vectors.tailCount;
+  }
+
+  /** The last pass of the search that `begin` has begun last, if it followed links; null: it compares vectors, or there is no graph. */
+  get lastPass(): GraphPass | null {
+    return this.chosen === "follow links" && this.#beam > 0
+      ? { beam: this.#beam, isAmong: this.#isAmong }
+      : null;
+  }
+
+  /** Replays a pass for the same query, in the graphs as they are now. @param allowed as in its search */
+  walk(query: Float32Array, { beam, isAmong }: GraphPass, allowed: Allowed = null): Walk {
+    const graphs = this.#serving.current;
+    const nodes = isAmong && graphs !== undefined && allowed !== null ? this.#nodesOf(allowed, graphs) : null;
+    // There are several graphs since, or none.
+    if (graphs === undefined || (isAmong && nodes === null)) return { names: [], from: [], distances: 0 };
+    return graphs.reader.walk(query, beam, nodes);
+  }
+
+  /**
+   * A record of a name of a walk, with its score; null if the version sees none.
+   * @param visible, vectorOf as in a search
+   */
+  recordOf(
+    query: Float32Array,
+    name: number,
+    visible: Visible,
+    vectorOf: VectorReader,
+  ): { ordinal: number; score: number } | null {
+    const { copies, metric } = this.#vectors;
+    const seen = visible === null || visible(name) ? name : absent;
+    const ordinal = copies.isEmpty ? seen : copies.seen(name, visible);
+    if (ordinal === absent) return null;
+    return { ordinal, score: metric.score(metric.exactDistance(query)(readVector(ordinal, vectorOf), 0)) };
   }
 
   /** The actual beam width of a search for k records: the one that it sets, k at least; else at least the number of exactly scored candidates. */
@@ -137,13 +192,14 @@ export class HnswReader {
   ): SteppedSearch {
     this.#assertQuery(query);
     const { allowed = null, vectorOf } = options;
+    this.chosen = "follow links";
+    this.#beam = 0;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
     const blocks = this.#serving.current?.reader.blocks;
     if (allowed !== null && blocks !== undefined) blocks.uses++;
     if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
-    this.chosen = "follow links";
     const found =
       allowed === null
         ? this.#searchGraphs(query, k, visible(), options)
@@ -267,6 +323,8 @@ export class HnswReader {
     let floorBefore: number | undefined;
     for (let beam = this.beamOf(k, options.ef); beam <= efMax; beam = longerBeam(beam)) {
       names.length = 0;
+      this.#beam = beam;
+      this.#isAmong = false;
       const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(names, k, visible, graphs)) {
@@ -319,6 +377,8 @@ export class HnswReader {
     let floorBefore: number | undefined;
     for (let beam = firstBeam(usual, share); beam <= longest; ) {
       names.length = 0;
+      this.#beam = beam;
+      this.#isAmong = false;
       const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
       if (names.length >= enough || (isExhausted && names.length >= k)) {
         const best = this.#rescoring.best(query, names, isSorted ? wanted : names.length, k, read);
@@ -349,6 +409,16 @@ export class HnswReader {
     return among <= wideUs(this.#vectors, allowed.count, usual) && among < Number.POSITIVE_INFINITY;
   }
 
+  /** The nodes of allowed records, as they are now; null if there are several graphs. */
+  #nodesOf(allowed: OrdinalBitmap, graphs: GraphsSearched): AllowedNodes | null {
+    const moment = this.#moment;
+    const known = knownNodes(allowed, graphs, moment);
+    if (known !== undefined) return known;
+    const nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
+    if (nodes !== null) rememberNodes(allowed, graphs, moment, nodes);
+    return nodes;
+  }
+
   /** The k best names by a beam of allowed nodes alone, of this length or a greater one; null where that has not found enough. */
   #searchAmong(
     query: Float32Array,
@@ -359,13 +429,8 @@ export class HnswReader {
     beamMin: number,
   ): Candidates | null {
     const graphs = this.#serving.current as GraphsSearched;
-    const moment = this.#moment;
-    let nodes = knownNodes(allowed, graphs, moment) ?? null;
-    if (nodes === null) {
-      nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
-      if (nodes === null) return null;
-      rememberNodes(allowed, graphs, moment, nodes);
-    }
+    const nodes = this.#nodesOf(allowed, graphs);
+    if (nodes === null) return null;
     const wanted = depthOf(graphs, k, rescore);
     const seesName = this.#vectors.seesName(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
@@ -374,6 +439,8 @@ export class HnswReader {
     const first = Math.max(wanted, beamMin);
     for (let beam = first; beam <= efMax; beam *= 2) {
       names.length = 0;
+      this.#beam = beam;
+      this.#isAmong = true;
       const isFull = graphs.reader.searchAmong(query, beam, wanted, seesName, nodes, names);
       const isAll = names.length >= nodes.count;
       if (!isAll && !(isFull && names.length >= wanted)) return null;

@@ -5,15 +5,20 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
+import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
+import { absent } from "../ordinal-map.ts";
 import { stepsOf } from "./exact-search.ts";
-import type { HnswReader } from "./hnsw-search.ts";
+import type { Walk } from "./graph-search.ts";
+import type { DenseWay, GraphPass, HnswReader } from "./hnsw-search.ts";
 
 export interface DenseLeg extends Leg {
   readonly kind: "dense";
   readonly vector: Float32Array;
 }
+
+/** Visited vectors that are read and scored at a step. */
+const visitsPerStep = 64;
 
 const noneAllowed = OrdinalBitmap.of(new Uint32Array(0));
 
@@ -33,6 +38,9 @@ export class DenseLegs implements LegSearches {
   readonly #options: LegOptions;
   /** Exact results so far, by leg. */
   readonly #exact = new Map<number, Candidates>();
+  /** How the leg that was searched last was answered. Other requests search with the same reader meanwhile. */
+  #way: DenseWay = "follow links";
+  #pass: GraphPass | null = null;
 
   constructor(reader: HnswReader, legs: readonly DenseLeg[], version: SearchedVersion, options: LegOptions) {
     this.#reader = reader;
@@ -46,14 +54,50 @@ export class DenseLegs implements LegSearches {
     const { ef, allowed } = this.#options;
     const options = { ef, allowed, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
     const visible = () => this.#version.visible();
-    return (yield* stepsOf(this.#reader.begin(this.#legs[leg].vector, k, visible, options)))[0];
+    const search = this.#reader.begin(this.#legs[leg].vector, k, visible, options);
+    this.#way = this.#reader.chosen;
+    this.#pass = this.#reader.lastPass;
+    return (yield* stepsOf(search))[0];
   }
 
   chosen(_leg: number, k: number): ChosenWay {
     const { allowed, ef } = this.#options;
     const { graphUs, allowedUs, allUs } = this.#reader.estimate(allowed ?? noneAllowed, k, ef);
     const ways = { "follow links": graphUs, "scan matching vectors": allowedUs, "scan all vectors": allUs };
-    return { way: this.#reader.chosen, estimates: ways };
+    return { way: this.#way, estimates: ways };
+  }
+
+  *account(leg: number, visitsMax: number): Steps<LegAccount> {
+    const { vectorCount, tailCount } = this.#reader;
+    if (this.#pass === null) {
+      const { allowed } = this.#options;
+      // Without a graph to follow, all vectors are in the tail, which is scanned.
+      const isListed = this.#way === "scan matching vectors" && allowed !== null;
+      const compared = isListed ? allowed.count : vectorCount;
+      const way: DenseWay = isListed ? this.#way : "scan all vectors";
+      return { way, visited: compared, distances: compared };
+    }
+    const { vector } = this.#legs[leg];
+    const walk = this.#reader.walk(vector, this.#pass, this.#options.allowed);
+    return {
+      way: this.#way,
+      beam: this.#pass.beam,
+      visited: walk.names.length + tailCount,
+      distances: walk.distances + tailCount,
+      ...(visitsMax > 0 && { visits: yield* this.#visits(vector, walk, visitsMax) }),
+    };
+  }
+
+  /** The first visits of a walk. */
+  *#visits(vector: Float32Array, { names, from }: Walk, visitsMax: number): Steps<Visit[]> {
+    const visits: Visit[] = [];
+    for (const [i, name] of names.slice(0, visitsMax).entries()) {
+      const vectorOf = (ordinal: number) => this.#version.vectorOf(ordinal);
+      const record =
+        name === absent ? null : this.#reader.recordOf(vector, name, this.#version.visible(), vectorOf);
+      if (visits.push({ record, from: from[i] }) % visitsPerStep === 0) yield;
+    }
+    return visits;
   }
 
   *#exactly(leg: number, k: number): Steps<Candidates> {
@@ -66,6 +110,8 @@ export class DenseLegs implements LegSearches {
         (ordinal) => this.#version.vectorOf(ordinal),
         this.#options.allowed,
       );
+      this.#way = this.#reader.chosen;
+      this.#pass = null;
       for (const [i, answer] of (yield* stepsOf(search)).entries()) this.#exact.set(leg + i, answer);
     }
     const answer = this.#exact.get(leg);

@@ -115,8 +115,9 @@ const missesMax = 16;
 
 /** Reads a record by its key: that takes a third of the time of a cursor, because lmdb-js copies what a cursor reads. */
 function storedRecord({ readTxn, reads }: FilteredVersion, ordinal: number): Uint8Array | undefined {
-  if (reads !== undefined) reads.count++;
-  return readTxn.get("records", ordinalKey(ordinal));
+  const stored = readTxn.get("records", ordinalKey(ordinal));
+  if (stored !== undefined && reads !== undefined) reads.count++;
+  return stored;
 }
 
 function* addMatches(version: FilteredVersion, predicate: Predicate, found: BitmapBuilder): Steps<void> {
