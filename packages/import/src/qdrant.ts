@@ -50,7 +50,7 @@ type QdrantModule = {
   QdrantClient: new (options: {
     url: string;
     port: null;
-    apiKey?: string;
+    headers?: Record<string, string>;
     checkCompatibility: boolean;
   }) => QdrantClientLike;
 };
@@ -104,7 +104,13 @@ async function live(
 
 async function clientOf({ url, apiKey }: Extract<QdrantSource, { url: unknown }>): Promise<QdrantClientLike> {
   const { QdrantClient } = await peer<QdrantModule>("@qdrant/js-client-rest", "Qdrant");
-  return new QdrantClient({ url: String(url), port: null, apiKey, checkCompatibility: false });
+  return new QdrantClient({
+    url: String(url),
+    port: null,
+    // As `apiKey` it would be warned of at each start that a server of http:// is asked with it.
+    ...(apiKey !== undefined && { headers: { "api-key": apiKey } }),
+    checkCompatibility: false,
+  });
 }
 
 /** Ids are UUIDs or unsigned 64-bit integers, which the client takes as bigints where numbers end. */
