@@ -3,13 +3,13 @@
 import { QuiverError } from "@quiver/client";
 
 /**
- * The module of an optional peer. Its name is a variable here, so that bundlers do not look for a package that need not be there.
+ * The module of an optional peer. Its name is a variable here, and bundlers are told not to look for a package that need not be there.
  * @param title what messages call the source
  * @throws QuiverError source_failed that says how to install it
  */
 export async function peer<Module>(name: string, title: string): Promise<Module> {
   try {
-    return await import(name);
+    return await import(/* @vite-ignore */ /* webpackIgnore: true */ /* turbopackIgnore: true */ name);
   } catch (cause) {
     throw new QuiverError(
       "source_failed",
