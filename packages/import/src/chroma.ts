@@ -6,7 +6,7 @@
 import { QuiverError, type RecordInput } from "@quiver/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
-import { peer } from "./peer.ts";
+import { addressOf, peer } from "./peer.ts";
 import { idOf, type MetadataKeys, metadataParts, RecordFault, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
@@ -154,7 +154,12 @@ const noFunction = {
 
 async function clientOf({ url, apiKey, tenant, database }: Extract<ChromaSource, { url: unknown }>) {
   const { ChromaClient } = await peer<ChromaModule>("chromadb", "Chroma");
-  const { protocol, hostname, port } = new URL(url);
+  const { protocol, hostname, port, pathname } = addressOf(url, "Chroma");
+  if (pathname !== "/")
+    throw new QuiverError(
+      "invalid_request",
+      `Chroma's client takes addresses without a path, not ${pathname}.`,
+    );
   const ssl = protocol === "https:";
   return new ChromaClient({
     host: hostname,

@@ -1,6 +1,8 @@
 // Running servers of other databases, read by their public clients: PostgreSQL with pgvector itself, the others by what their interfaces say.
 
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Pinecone } from "@pinecone-database/pinecone";
@@ -245,6 +247,20 @@ describe("qdrant", () => {
   });
 });
 
+it("[J8] addresses are those of HTTP, of Chroma without a path; of Qdrant with one", async () => {
+  const wrong = { url: "ftp://me:secret@host", collection: "books" };
+  for (const format of ["qdrant", "chroma"] as const) {
+    const { code, message } = await failureOf(recordsOf(format, wrong));
+    expect(code).toBe("invalid_request");
+    expect(message).not.toContain("secret");
+  }
+  const path = { url: "http://127.0.0.1:1/chroma", collection: "books" };
+  expect((await failureOf(recordsOf("chroma", path))).message).toContain("/chroma");
+  await using server = await qdrantServer({ vectors: { size: 1, distance: "Dot" } }, []);
+  await failureOf(recordsOf("qdrant", { url: `${server.url}/db/`, collection: "books" }));
+  expect(server.requests).toEqual(["GET /db/collections/books"]);
+});
+
 describe("pinecone", () => {
   const fields = { _values: { type: "dense_vector", dimension: 2, metric: "euclidean" } };
   const vectors: StubVector[] = [
@@ -485,6 +501,22 @@ describe("pgvector", () => {
     } finally {
       await pool.end();
     }
+  });
+
+  it("[J7] an interruption ends a connection, also one that is not answered", async () => {
+    const interrupt = new AbortController();
+    const reason = new Error("enough");
+    const silent = createServer((socket) => {
+      socket.on("error", () => undefined).resume();
+      socket.once("close", () => silent.close());
+      interrupt.abort(reason);
+    });
+    await once(silent.listen(0, "127.0.0.1"), "listening");
+    const closed = once(silent, "close");
+    const url = `postgres://127.0.0.1:${(silent.address() as AddressInfo).port}/postgres`;
+    const reading = recordsOf("pgvector", { url, table: "pages" }, { signal: interrupt.signal });
+    await expect(reading).rejects.toBe(reason);
+    await closed;
   });
 
   it("[J8] refuses what would lose rows or vectors, and says what to do", async () => {

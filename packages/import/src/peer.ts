@@ -1,4 +1,4 @@
-// How is a client loaded that need not be installed?
+// How is a client loaded that need not be installed, and where is its server?
 
 import { QuiverError } from "@quiver/client";
 
@@ -18,4 +18,11 @@ export async function peer<Module>(name: string, title: string): Promise<Module>
       { cause },
     );
   }
+}
+
+/** The parts of a server's address. @throws QuiverError invalid_request, without the address: it may have a password */
+export function addressOf(url: string | URL, title: string): URL {
+  const address = URL.canParse(String(url)) ? new URL(url) : undefined;
+  if (address !== undefined && /^https?:$/.test(address.protocol)) return address;
+  throw new QuiverError("invalid_request", `The url of ${title} is none of http:// or https://.`);
 }

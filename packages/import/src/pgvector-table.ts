@@ -64,7 +64,13 @@ async function connected(url: string | URL, { ask }: LiveReading): Promise<OwnCl
   const client = new Client({ connectionString: String(url) });
   // A connection that is lost fails the next query; without a listener the event would end the process.
   client.on("error", () => undefined);
-  await ask(() => client.connect());
+  try {
+    await ask(() => client.connect());
+  } catch (error) {
+    // Not waited for: a server that never answers does not say goodbye either.
+    client.end().catch(() => undefined);
+    throw error;
+  }
   return client;
 }
 

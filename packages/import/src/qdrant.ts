@@ -6,7 +6,7 @@
 import { QuiverError, type RecordInput } from "@quiver/client";
 import type { Format, Live, LiveReading, Metric, SourceShape } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
-import { peer } from "./peer.ts";
+import { addressOf, peer } from "./peer.ts";
 import {
   choiceNeeded,
   idOf,
@@ -50,6 +50,7 @@ type QdrantModule = {
   QdrantClient: new (options: {
     url: string;
     port: null;
+    prefix?: string;
     headers?: Record<string, string>;
     checkCompatibility: boolean;
   }) => QdrantClientLike;
@@ -104,9 +105,11 @@ async function live(
 
 async function clientOf({ url, apiKey }: Extract<QdrantSource, { url: unknown }>): Promise<QdrantClientLike> {
   const { QdrantClient } = await peer<QdrantModule>("@qdrant/js-client-rest", "Qdrant");
+  const { origin, pathname } = addressOf(url, "Qdrant");
   return new QdrantClient({
-    url: String(url),
+    url: origin,
     port: null,
+    ...(pathname !== "/" && { prefix: pathname.replace(/\/$/, "") }),
     // As `apiKey` it would be warned of at each start that a server of http:// is asked with it.
     ...(apiKey !== undefined && { headers: { "api-key": apiKey } }),
     checkCompatibility: false,

@@ -148,6 +148,9 @@ describe("a server", () => {
       "--create",
       "--column",
       "text=content",
+      // Requests end within pages; reading goes on only between them.
+      "--batch-size",
+      "100",
     ];
     try {
       const first = await quiver(args, {}, (own) => {

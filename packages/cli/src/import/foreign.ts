@@ -96,7 +96,9 @@ export function foreignServer(
 
 /** What messages, states and reports call a server: without the password that its address may have. */
 export function nameOfServer(address: string, name: string): string {
-  const { protocol, host, pathname } = new URL(address);
+  const url = URL.parse(address);
+  if (url === null) throw new UsageError("The address of the server cannot be read.");
+  const { protocol, host, pathname } = url;
   return `${protocol}//${host}${pathname === "/" ? "" : pathname}#${name}`;
 }
 
