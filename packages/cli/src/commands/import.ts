@@ -159,6 +159,8 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   if (flags.transaction && flags.streaming)
     throw new UsageError("Give --transaction or --streaming, not both.");
   const interrupt = new AbortController();
+  // Before anything is opened: a wrong use makes no data directory.
+  const options = await importOptions(collection, files, flags, interrupt.signal);
   const unlisten = onSignals(interrupt);
   const context: ImportContext = {
     client: await connect(flags, {
@@ -179,7 +181,6 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   try {
     // Loaded when it runs: the help of the command needs nothing of it.
     const { describeReport, runImport } = await import("../import/run.ts");
-    const options = await importOptions(collection, files, flags, interrupt.signal);
     const report = await runImport(options, context);
     if (flags.json) printJson(report);
     else printLine(describeReport(report));
@@ -257,7 +258,7 @@ async function inputOf(
   if (files.length > 1) throw new UsageError("Give one address, or files.");
   const name = source ?? collection;
   const server = foreignServer(format, address, name, namespace);
-  return { files: [nameOfServer(address, name)], foreign: { format, options, server, signal } };
+  return { files: [nameOfServer(address, name, namespace)], foreign: { format, options, server, signal } };
 }
 
 /** The first signal stops the import in an orderly way, the second one at once; the saved progress stays valid. */

@@ -200,6 +200,10 @@ describe("a server", () => {
     expect(nameOfServer("postgres://me:secret@host:5432/shop?sslmode=require", "items")).toBe(
       "postgres://host:5432/shop#items",
     );
+    // An import from another namespace does not go on where one of this namespace has ended.
+    expect(nameOfServer("https://api.pinecone.io", "books", "acme")).toBe(
+      "https://api.pinecone.io#books/acme",
+    );
   });
 });
 
@@ -250,6 +254,21 @@ describe("an export", () => {
     );
     expect(result.err).toContain("points.jsonl:3: rejected (invalid_vector): dense_values has 1 value");
     expect(await recordsOf("exported", "4")).toMatchObject({ count: 2, records: [{ text: "text 4" }] });
+  });
+
+  it("with several vectors needs a choice, which is told as an option of the command line", async () => {
+    const lines = [point(1), point(2, { title: [1, 0], body: [0, 1] })];
+    const path = file("named.jsonl", lines.join("\n"));
+    const args = ["named", path, "--from", "qdrant", "--create"];
+    const { code, err } = await quiver(args);
+    expect(code).toBe(1);
+    expect(err).toContain("the vectors title, body; choose one with --column dense_values=NAME");
+    const chosen = file("chosen.jsonl", lines[1]);
+    const choice = ["--column", "dense_values=body"];
+    expect(await quiver(["chosen", chosen, "--from", "qdrant", "--create", ...choice])).toMatchObject({
+      code: 0,
+    });
+    expect((await recordsOf("chosen", "2")).records).toMatchObject([{ dense_values: [0, 1] }]);
   });
 
   it("of pages of Chroma, and of CSV of PostgreSQL", async () => {

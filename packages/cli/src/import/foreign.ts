@@ -14,7 +14,7 @@ import {
   openImport,
   type ReaderOptions,
 } from "@quiver/import";
-import { UsageError } from "../exit-codes.ts";
+import { CommandError, UsageError } from "../exit-codes.ts";
 import type { ColumnNames } from "./columns.ts";
 import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
@@ -95,11 +95,12 @@ export function foreignServer(
 }
 
 /** What messages, states and reports call a server: without the password that its address may have. */
-export function nameOfServer(address: string, name: string): string {
+export function nameOfServer(address: string, name: string, namespace?: string): string {
   const url = URL.parse(address);
   if (url === null) throw new UsageError("The address of the server cannot be read.");
   const { protocol, host, pathname } = url;
-  return `${protocol}//${host}${pathname === "/" ? "" : pathname}#${name}`;
+  const inside = namespace === undefined ? name : `${name}/${namespace}`;
+  return `${protocol}//${host}${pathname === "/" ? "" : pathname}#${inside}`;
 }
 
 /** Opens a file, or the server. @throws UsageError for what the options of the command line can solve */
@@ -131,7 +132,8 @@ export async function* readForeign(
       yield itemsOf(page);
     }
   } catch (error) {
-    throw inOptions(error);
+    // Records before this one may have been sent already.
+    throw inOptions(error, CommandError);
   } finally {
     await reader.close();
   }
@@ -169,9 +171,12 @@ const words: readonly (readonly [option: RegExp, here: string])[] = [
   [/the option metric\b/, "--metric"],
 ];
 
-/** An error that names options of @quiver/import, in those of the command line. */
-export function inOptions(error: unknown): unknown {
+/** An error that names options of @quiver/import, in those of the command line. @param Kind a failure, if something was done before */
+export function inOptions(
+  error: unknown,
+  Kind: typeof CommandError | typeof UsageError = UsageError,
+): unknown {
   if (!isQuiverError(error, "invalid_request")) return error;
   const message = words.reduce((text, [option, here]) => text.replace(option, here), error.message);
-  return new UsageError(message, { cause: error });
+  return new Kind(message, { cause: error });
 }
