@@ -365,6 +365,22 @@ describe("chroma", () => {
     expect((await books.indexes()).dense).toMatchObject({ distance_metric_type: "dot_product" });
   });
 
+  it("a collection that exists keeps what it has; a record with more is refused", async () => {
+    const name = "dense-alone";
+    const collection = await database.createCollection({
+      name,
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    await using server = await chromaServer(configuration, [records[1], records[0]]);
+    const source = { url: server.url, apiKey: "key", collection: "books" };
+    const options = { batchRecords: 1 };
+    expect(
+      await failureOf(importFrom("chroma", source, { database, collection: name }, options)),
+    ).toMatchObject({ code: "modality_not_enabled", details: { acknowledged: 1 } });
+    expect(await collection.get("b")).toMatchObject({ dense_values: [0, 1] });
+    expect(Object.keys(await collection.indexes())).toEqual(["dense"]);
+  });
+
   it("[J7] carries over documents, sparse vectors and URIs", async () => {
     await using server = await chromaServer(configuration, records);
     const client = new ChromaClient({

@@ -80,11 +80,18 @@ export async function ensureCollection(
   const create = async (isWanted: boolean, index: unknown, make: () => Promise<unknown>) => {
     if (isWanted && index === undefined) await unless("index_already_exists", make());
   };
-  await create(needs.dimension !== undefined, indexes.dense, () =>
+  // Of what an existing collection has not, there is no index. A record that has it is refused when it is written.
+  const { dense_vector, sparse_vector, tf_idf_options } = found ?? definition;
+  const isDense = needs.dimension !== undefined && dense_vector?.enabled === true;
+  await create(isDense, indexes.dense, () =>
     collection.createDenseIndex({ distance_metric_type: choice.metric() }),
   );
-  await create(needs.sparse, indexes.sparse, () => collection.createSparseIndex());
-  await create(needs.text, indexes["tf-idf"], () => collection.createTextIndex());
+  await create(needs.sparse && sparse_vector?.enabled === true, indexes.sparse, () =>
+    collection.createSparseIndex(),
+  );
+  await create(needs.text && tf_idf_options?.enabled === true, indexes["tf-idf"], () =>
+    collection.createTextIndex(),
+  );
   return collection;
 }
 
