@@ -1,14 +1,16 @@
 // Each example, run as its first lines say, with a model of the test.
 
-import { execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { connect, ensureTexts, openAiEmbeddings, withEmbeddings } from "@quiver/client";
 import { startServer } from "@quiver/database";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { browserPath, openBrowser, skipReason } from "../packages/console/test/browser.ts";
 import { type StubModel, stubModel } from "./test/stub-model.ts";
 
 const run = promisify(execFile);
@@ -67,30 +69,65 @@ it("rag.ts answers from what it finds, and names its sources", async () => {
   expect(answer).toMatch(/Sources: .*\[1\] whales\.md/);
 });
 
-it("express-route.ts stores and searches articles", async () => {
-  const apiKey = "the-admin-key";
-  const dataDir = join(folder, "data");
-  const server = await startServer({ dataDir, port: 0, adminKey: apiKey, logLevel: "silent" });
-  const env = environment({ QUIVER_URL: server.url, QUIVER_API_KEY: apiKey, PORT: "0" });
-  const app = spawn(process.execPath, [join(here, "express-route.ts")], {
-    env,
+const apiKey = "the-admin-key";
+const serverOf = (corsOrigins: string[] = []) =>
+  startServer({ dataDir: join(folder, "data"), port: 0, adminKey: apiKey, logLevel: "silent", corsOrigins });
+
+type Program = AsyncDisposable & {
+  /** The first address that it prints. */
+  readonly origin: string;
+};
+
+/** A program that serves until it is ended. @param exitCode what it has to end with */
+async function serving(
+  args: readonly string[],
+  cwd: string,
+  env: object = {},
+  exitCode = 0,
+): Promise<Program> {
+  const options = { cwd, env: environment(env) };
+  const child: ChildProcess = spawn(process.execPath, args, {
+    ...options,
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const ended = once(app, "close");
-  try {
-    const [line] = (await once(createInterface({ input: app.stdout }), "line")) as [string];
-    const { origin } = new URL(line);
+  const ended = once(child, "close");
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  const origin = await new Promise<string>((found, failed) => {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: programs colour parts of the address.
+    const plain = (line: string) => line.replace(/\u001b\[\d+m/g, "");
+    lines.on("line", (line) => {
+      const url = /https?:\/\/127\.0\.0\.1:\d+/.exec(plain(line))?.[0];
+      if (url !== undefined) found(url);
+    });
+    void ended.then(([code]) => failed(new Error(`${args[0]} ended with ${code}`)));
+  });
+  return {
+    origin,
+    [Symbol.asyncDispose]: async () => {
+      child.kill("SIGTERM");
+      expect((await ended)[0]).toBe(exitCode);
+    },
+  };
+}
+
+async function answerOf(url: string): Promise<{ status: number; body: object[] }> {
+  const response = await fetch(url);
+  return { status: response.status, body: (await response.json()) as object[] };
+}
+
+it("express-route.ts stores and searches articles", async () => {
+  const server = await serverOf();
+  const env = { QUIVER_URL: server.url, QUIVER_API_KEY: apiKey, PORT: "0" };
+  {
+    await using app = await serving([join(here, "express-route.ts")], folder, env);
     const put = async (id: string, body: object) => {
       const headers = { "content-type": "application/json" };
       const init = { method: "PUT", headers, body: JSON.stringify(body) };
-      return (await fetch(`${origin}/articles/${id}`, init)).status;
+      return (await fetch(`${app.origin}/articles/${id}`, init)).status;
     };
     expect(await put("bees", { text: "Bees dance in the hive.", year: 1999 })).toBe(204);
     expect(await put("whales", { text: "Whales sing in the ocean.", year: 2020 })).toBe(204);
-    const search = async (query: string) => {
-      const response = await fetch(`${origin}/search?${query}`);
-      return { status: response.status, body: (await response.json()) as object[] };
-    };
+    const search = (query: string) => answerOf(`${app.origin}/search?${query}`);
     const found = await search("q=who+can+dance");
     expect(found.body[0]).toMatchObject({
       id: "bees",
@@ -101,9 +138,83 @@ it("express-route.ts stores and searches articles", async () => {
     expect((await search("")).status).toBe(400);
     expect((await search("q=x&year=soon")).status).toBe(400);
     expect(await put("bad", { text: "no year", year: "x".repeat(70_000) })).toBe(400);
+  }
+  await server.close();
+});
+
+/** The articles of the pages' tests. */
+async function storeArticles(url: string): Promise<void> {
+  const embed = openAiEmbeddings({ url: model.url, model: "any" });
+  const dimension = async () => (await embed(["dimension"]))[0].length;
+  const articles = withEmbeddings(
+    await ensureTexts(connect(url, { apiKey }), "articles", { dimension }),
+    embed,
+  );
+  await articles.upsert([
+    { id: "bees", text: "Bees dance in the hive.", metadata: { year: 1999 } },
+    { id: "whales", text: "Whales sing and dance in the ocean.", metadata: { year: 2020 } },
+  ]);
+}
+
+it("next-route searches articles", async () => {
+  const route = join(here, "next-route");
+  const { npm_config_local_prefix: _, ...env } = process.env;
+  // What `npm start` does first. npm would take the project of an outer npm, which it finds in the environment.
+  await run("npm", ["run", "prestart"], { cwd: route, env, shell: process.platform === "win32" });
+  const server = await serverOf();
+  await storeArticles(server.url);
+  {
+    const next = join(route, "node_modules", "next", "dist", "bin", "next");
+    await using app = await serving([next, "dev", "--hostname", "127.0.0.1", "--port", "0"], route, {
+      QUIVER_URL: server.url,
+      QUIVER_API_KEY: apiKey,
+      NEXT_TELEMETRY_DISABLED: "1",
+    });
+    const search = (query: string) => answerOf(`${app.origin}/search?${query}`);
+    expect((await search("q=in+the+hive")).body[0]).toMatchObject({
+      id: "bees",
+      text: "Bees dance in the hive.",
+      metadata: { year: 1999 },
+    });
+    expect((await search("q=in+the+hive&year=2000")).body).toMatchObject([{ id: "whales" }]);
+    expect((await search("")).status).toBe(400);
+    expect((await search("q=x&year=soon")).status).toBe(400);
+  }
+  await server.close();
+});
+
+it.skipIf(browserPath === undefined)(`browser-page searches as one types${skipReason}`, async () => {
+  const vite = join(here, "../node_modules/vite/bin/vite.js");
+  const command = [vite, join(here, "browser-page"), "--host", "127.0.0.1"];
+  // Vite ends as by the signal.
+  await using page = await serving(command, folder, {}, 143);
+  const server = await serverOf([page.origin]);
+  await storeArticles(server.url);
+  const browser = await openBrowser();
+  try {
+    const tab = await browser.newPage();
+    const errors: Error[] = [];
+    tab.on("pageerror", (error) => errors.push(error));
+    const fill = async (values: Readonly<Record<string, string>>) => {
+      for (const [label, value] of Object.entries(values)) await tab.getByLabel(label).fill(value);
+    };
+    await tab.goto(page.origin);
+    await fill({ Address: server.url, "Key, of": apiKey, Words: "dance" });
+    await expect.poll(() => tab.getByRole("listitem").allTextContents()).toHaveLength(2);
+    await fill({ "From year": "2000" });
+    await expect
+      .poll(() => tab.getByRole("listitem").allTextContents())
+      .toEqual(["Whales sing and dance in the ocean. 2020"]);
+    await fill({ Words: "" });
+    await expect.poll(() => tab.getByRole("listitem").count()).toBe(0);
+    // The same page at another address is another origin, which the server was not told of.
+    const other = page.origin.replace("127.0.0.1", "localhost");
+    await tab.goto(other);
+    await fill({ Address: server.url, "Key, of": apiKey, Words: "dance" });
+    await expect.poll(() => tab.getByRole("status").textContent()).toContain(`--cors-origin ${other}`);
+    expect(errors).toEqual([]);
   } finally {
-    app.kill("SIGTERM");
-    expect((await ended)[0]).toBe(0);
+    await browser.close();
     await server.close();
   }
 });

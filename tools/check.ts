@@ -47,8 +47,8 @@ const groups: readonly (readonly Step[])[] = [
       name: "types",
       what: "types (tsc)",
       run: async () => {
-        // The console is compiled with the libraries of a browser; its tests have both, through what drives the browser.
-        const projects = [".", "packages/console", "packages/console/test"];
+        // The console and a page are compiled with the libraries of a browser; tests have both, through what drives the browser.
+        const projects = [".", "packages/console", "packages/console/test", "examples/browser-page"];
         const outcomes = await Promise.all(
           projects.map((project) => silent("typescript/bin/tsc", ["-p", project])),
         );

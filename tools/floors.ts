@@ -52,10 +52,10 @@ const modules: Readonly<Record<string, Module>> = {
   server: { floor: 5, sees: ["protocol", "kernels", "engine/database"] },
   client: { floor: 5, sees: ["protocol"] },
   database: { floor: 5.5, sees: ["protocol", "client", "server", "engine/database"] },
-  cli: { floor: 6, sees: ["protocol", "client", "server", "database"] },
+  cli: { floor: 6, sees: ["protocol", "client", "server", "database", "import"] },
   console: { floor: 6, sees: ["protocol", "client"] },
   // Integrations are published beside the client, so they use only what its entry exports.
-  import: { floor: 6, sees: ["client"] },
+  import: { floor: 5.5, sees: ["client"] },
   langchain: { floor: 6, sees: ["client"] },
   llamaindex: { floor: 6, sees: ["client"] },
   mcp: { floor: 6, sees: ["client", "database"] },

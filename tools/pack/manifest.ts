@@ -27,7 +27,8 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
   },
   "@quiver/import": {
-    description: "Imports exports of Chroma, Qdrant, Pinecone and pgvector into the vector database Quiver.",
+    description:
+      "Imports from Chroma, Qdrant, Pinecone and pgvector, exports or running servers, into the vector database Quiver.",
     keywords: [
       "vector",
       "database",

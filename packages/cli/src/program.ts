@@ -29,7 +29,7 @@ const commands: readonly Entry[] = [
   ),
   entry(
     "import",
-    "import files of any size: JSON Lines, JSON arrays, CSV, Parquet, .npy, .fvecs, raw .f32; most also with gzip",
+    "import files of any size (JSON Lines, JSON arrays, CSV, Parquet, .npy, .fvecs, raw .f32; most also with gzip), or from other databases",
     async () => (await import("./commands/import.ts")).importCommand(finish),
   ),
   entry(

@@ -41,7 +41,7 @@ const ownOptions: readonly (keyof TransformersEmbeddingsOptions)[] = [
   "load",
 ];
 
-/** In a variable, so that bundlers do not look for a package that need not be there. */
+/** In a variable, so that bundlers do not look for a package that need not be there; some see through it, and are told at the import. */
 const packageName: string = "@huggingface/transformers";
 
 /**
@@ -90,7 +90,7 @@ export function transformersEmbeddings(options: TransformersEmbeddingsOptions): 
 
 async function loadPackage(): Promise<TransformersModule> {
   try {
-    return await import(packageName);
+    return await import(/* @vite-ignore */ /* webpackIgnore: true */ /* turbopackIgnore: true */ packageName);
   } catch (cause) {
     throw new QuiverError(
       "embedding_failed",

@@ -1,42 +1,172 @@
-// How is an export of Chroma read?
+// How are the records of Chroma read?
 //
-// Pages of `collection.get(include=["embeddings", "documents", "metadatas"])` as JSON, one after the other: each has a list for the ids and
-// one for each kind of content. A page is read whole, so export with `limit` and `offset`.
+// Pages of `collection.get(include=["embeddings", "documents", "metadatas"])`, one after the other, each with a list for the ids and one for
+// each kind of content: as JSON in a file (a page is read whole, so export with `limit` and `offset`), or from its server.
 
-import type { RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiver/client";
+import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
-import { idOf, invalidRecord, type MetadataKeys, metadataParts } from "./record-parts.ts";
+import { addressOf, peer } from "./peer.ts";
+import { idOf, type MetadataKeys, metadataParts, RecordFault, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
-export type ChromaOptions = Pick<MetadataKeys, "document">;
+export type ChromaOptions = Pick<MetadataKeys, "document"> & {
+  /** The key of the metadata whose value is a sparse vector; it leaves the metadata. Default: none. */
+  sparse?: string;
+};
 
-const kinds = ["embeddings", "documents", "metadatas"] as const;
+const kinds = ["embeddings", "documents", "metadatas", "uris"] as const;
+/** Where Chroma keeps the URI of a record among its metadata. */
+const uriKey = "chroma:uri";
 
-export async function* readChroma(source: Source, options: ChromaOptions): AsyncGenerator<RecordInput> {
+/** What is used of the client `chromadb`. */
+export type ChromaClientLike = {
+  getCollection(options: { name: string; embeddingFunction: never }): Promise<ChromaCollectionLike>;
+};
+
+export type ChromaCollectionLike = {
+  readonly name: string;
+  readonly configuration: { hnsw?: { space?: unknown } | null; spann?: { space?: unknown } | null };
+  readonly metadata?: unknown;
+  count(): Promise<number>;
+  get(options: { limit: number; offset: number; include: (typeof kinds)[number][] }): Promise<object>;
+};
+
+/** A collection of a server: by a client, or by its address. */
+export type ChromaSource = { collection: string } & (
+  | { client: ChromaClientLike }
+  | { url: string | URL; apiKey?: string; tenant?: string; database?: string }
+);
+
+type ChromaModule = {
+  ChromaClient: new (options: {
+    host: string;
+    port: number;
+    ssl: boolean;
+    tenant?: string;
+    database?: string;
+    headers?: Record<string, string>;
+  }) => ChromaClientLike;
+};
+
+const metrics: Readonly<Record<string, Metric>> = { cosine: "cosine", l2: "euclidean", ip: "dot_product" };
+
+type Row = { readonly id: unknown } & { readonly [Kind in (typeof kinds)[number]]?: unknown };
+
+export const chroma: Format<Row, ChromaOptions, ChromaSource> = {
+  title: "Chroma",
+  pageRecordsMax: 10_000,
+  read: readPages,
+  live,
+  record: ({ id, embeddings, documents, metadatas, uris }, options) => {
+    const { [options.sparse ?? ""]: sparse, ...others } = (metadatas ?? {}) as JsonObject;
+    const metadata = options.sparse === undefined ? metadatas : others;
+    return {
+      id: idOf(id),
+      ...metadataParts(typeof uris === "string" ? { ...(metadata as object), [uriKey]: uris } : metadata, {
+        document: options.document,
+      }),
+      ...(Array.isArray(embeddings) && { dense_values: embeddings as number[] }),
+      ...(options.sparse !== undefined && sparseParts(sparse)),
+      ...(typeof documents === "string" && { text: documents }),
+    } satisfies RecordInput;
+  },
+};
+
+async function* readPages(source: Source): AsyncGenerator<Row> {
   let record = 0;
   for await (const page of jsonObjects(source, [])) {
-    for (const one of rowsOf(page, record)) {
-      yield {
-        id: idOf(one.id, record),
-        ...metadataParts(one.metadatas, options, record),
-        ...(Array.isArray(one.embeddings) && { dense_values: one.embeddings as number[] }),
-        ...(typeof one.documents === "string" && { text: one.documents }),
-      };
+    for (const row of rowsOf(page, record)) {
+      yield row;
       record++;
     }
   }
 }
 
-function* rowsOf(page: JsonObject, record: number): Generator<JsonObject> {
+/** @param record number of the first record of the page, for messages */
+function* rowsOf(page: JsonObject, record: number): Generator<Row> {
   const { ids } = page;
-  if (!Array.isArray(ids)) throw invalidRecord(record, "has no list of ids before it");
+  const wrong = (why: string) =>
+    new QuiverError("invalid_vector", `Record ${record} of the import ${why}.`, { record });
+  if (!Array.isArray(ids)) throw wrong("has no list of ids before it");
   for (const kind of kinds) {
     const list = page[kind];
     // What was not included in the export is null.
     if (list === undefined || list === null) continue;
     if (!Array.isArray(list) || list.length !== ids.length)
-      throw invalidRecord(record, `begins a page with ${ids.length} ids and another number of ${kind}`);
+      throw wrong(`begins a page with ${ids.length} ids and another number of ${kind}`);
   }
   for (const [i, id] of ids.entries())
     yield { id, ...Object.fromEntries(kinds.map((kind) => [kind, (page[kind] as unknown[] | null)?.[i]])) };
+}
+
+async function live(
+  source: ChromaSource,
+  options: ChromaOptions,
+  { pageRecords, ask }: LiveReading,
+): Promise<Live<Row>> {
+  const client = "client" in source ? source.client : await clientOf(source);
+  const collection = await ask(() =>
+    // Without one, the client looks for the package of the function that the collection was made with.
+    client.getCollection({ name: source.collection, embeddingFunction: noFunction as never }),
+  );
+  const { configuration, metadata } = collection;
+  const told =
+    configuration.hnsw?.space ??
+    configuration.spann?.space ??
+    (metadata as JsonObject | undefined)?.["hnsw:space"];
+  const space = String(told ?? "l2");
+  async function* pages(from: string | undefined) {
+    for (let offset = Number(from ?? 0); ; ) {
+      const at = offset;
+      const page = await ask(() => collection.get({ limit: pageRecords, offset: at, include: [...kinds] }));
+      const raws = [...rowsOf(withoutEmptyLists(page as JsonObject), offset)];
+      offset += raws.length;
+      yield { raws, next: raws.length < pageRecords ? null : String(offset) };
+      if (raws.length < pageRecords) return;
+    }
+  }
+  return {
+    shape: {
+      ...(Object.hasOwn(metrics, space) ? { metric: metrics[space] } : { otherMetric: space }),
+      sparse: options.sparse !== undefined,
+      // A document is a part of every record, also where the first ones have none.
+      text: true,
+    },
+    recordsTotal: await ask(() => collection.count()),
+    pages,
+    close: async () => undefined,
+  };
+}
+
+/** Of what no record has, the client gives an empty list. */
+const withoutEmptyLists = (page: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(page).filter(
+      ([kind, list]) => kind === "ids" || !(Array.isArray(list) && list.length === 0),
+    ),
+  );
+
+const noFunction = {
+  name: "none",
+  generate: () => Promise.reject(new RecordFault("is not embedded here")),
+};
+
+async function clientOf({ url, apiKey, tenant, database }: Extract<ChromaSource, { url: unknown }>) {
+  const { ChromaClient } = await peer<ChromaModule>("chromadb", "Chroma");
+  const { protocol, hostname, port, pathname } = addressOf(url, "Chroma");
+  if (pathname !== "/")
+    throw new QuiverError(
+      "invalid_request",
+      `Chroma's client takes addresses without a path, not ${pathname}.`,
+    );
+  const ssl = protocol === "https:";
+  return new ChromaClient({
+    host: hostname,
+    port: port === "" ? (ssl ? 443 : 80) : Number(port),
+    ssl,
+    ...(tenant !== undefined && { tenant }),
+    ...(database !== undefined && { database }),
+    ...(apiKey !== undefined && { headers: { "x-chroma-token": apiKey } }),
+  });
 }

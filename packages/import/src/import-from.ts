@@ -1,45 +1,65 @@
 // How do the records of another vector database come into a collection?
 //
-//   file --bytes, gunzip--> values (json-values.ts, or CSV) --format--> records --collection.upsert--> database
+//   file --bytes, gunzip--> values (json-values.ts, or CSV) --\
+//                                                              pages (reader.ts) --records--> collection.upsert --> database
+//   running server --its public client--> pages --------------/
 //
-// Files of any size are read as a stream, so memory stays constant; only a page of Chroma is read whole. Records keep their ids: running an
-// import again writes the same records.
+// Files of any size are read as a stream and servers by pages, so memory stays constant; only a page of Chroma in a file is read whole.
+// Records keep their ids: running an import again writes the same records.
 
 import {
   type BatchOptions,
   type Collection,
+  type Database,
   QuiverError,
   type RecordInput,
   type TextCollection,
 } from "@quiver/client";
-import { type ChromaOptions, readChroma } from "./chroma.ts";
-import { type PgvectorOptions, readPgvector } from "./pgvector.ts";
-import { type PineconeOptions, readPinecone } from "./pinecone.ts";
-import { type QdrantOptions, readQdrant } from "./qdrant.ts";
-import { type ImportSource, Source } from "./source.ts";
+import type { Metric } from "./format.ts";
+import { addNeeds, ensureCollection, metricOf, needsOf } from "./needed-collection.ts";
+import { prepended } from "./prepended.ts";
+import {
+  type FormatOptions,
+  type ImportFormat,
+  type ImportPage,
+  type ImportReader,
+  type LiveSources,
+  openImport,
+  type ReaderOptions,
+} from "./reader.ts";
+import type { ImportSource } from "./source.ts";
 
-export type { ChromaOptions } from "./chroma.ts";
-export type { PgvectorOptions } from "./pgvector.ts";
-export type { PineconeOptions } from "./pinecone.ts";
-export type { QdrantOptions } from "./qdrant.ts";
+export type { ChromaClientLike, ChromaCollectionLike, ChromaOptions, ChromaSource } from "./chroma.ts";
+export type { Metric, SourceShape } from "./format.ts";
+export { addNeeds, ensureCollection, metricOf, type Needs, needsOf } from "./needed-collection.ts";
+export type { PgvectorColumns, PgvectorOptions } from "./pgvector-columns.ts";
+export type { PgClientLike, PgvectorSource } from "./pgvector-table.ts";
+export type { PineconeClientLike, PineconeOptions, PineconeSource } from "./pinecone.ts";
+export type { QdrantClientLike, QdrantOptions, QdrantSource } from "./qdrant.ts";
+export {
+  type FormatOptions,
+  formatNames,
+  type ImportFormat,
+  type ImportPage,
+  type ImportReader,
+  type LiveSources,
+  openImport,
+  type ReaderOptions,
+} from "./reader.ts";
 export type { ImportSource } from "./source.ts";
 
-/** What the formats need to know. */
-export type FormatOptions = {
-  chroma: ChromaOptions;
-  pgvector: PgvectorOptions;
-  pinecone: PineconeOptions;
-  qdrant: QdrantOptions;
-};
-export type ImportFormat = keyof FormatOptions;
-
+/** Counts are those of this call, which begins behind its `cursor` if it was given one. */
 export type ImportProgress = {
-  /** Bytes that were read of the file, as it is stored. */
+  /** Bytes that were read of the file, as it is stored; 0 of a server. */
   bytesRead: number;
-  /** Size of the file; undefined for a stream. */
+  /** Size of the file; undefined for a stream and a server. */
   bytesTotal: number | undefined;
+  /** Records that the call reads, if the source tells: servers do, files do not. */
+  recordsTotal: number | undefined;
   /** Records that are durable in the collection, from the first one on. */
   acknowledged: number;
+  /** Everything before it is durable: with it as an option, a later call goes on from there. Undefined until the first page is. */
+  cursor: string | undefined;
 };
 
 export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
@@ -48,61 +68,130 @@ export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
     onProgress?: (progress: ImportProgress) => void;
     /** Aborts the import, which then throws the signal's reason. What was acknowledged stays. */
     signal?: AbortSignal;
+    /** Goes on behind the records of an earlier call that gave this cursor. Source and options must be the same. */
+    cursor?: string;
+    /** Of a running server: records that are asked for at once. Default 256; of Pinecone 100, which is its most. */
+    pageRecords?: number;
   };
 
 export type ImportResult = { records: number; bytesRead: number };
 
-/** Either kind of collection: with `withEmbeddings`, records without a vector get that of their text. */
-export type ImportTarget = Pick<Collection, "upsert"> | Pick<TextCollection, "upsert">;
-
-type Read = (source: Source, options: never) => AsyncIterable<RecordInput>;
-const formats: { readonly [Format in ImportFormat]: Read } = {
-  chroma: readChroma,
-  pgvector: readPgvector,
-  pinecone: readPinecone,
-  qdrant: readQdrant,
-};
+/**
+ * Where the records go: either kind of collection (with `withEmbeddings`, records without a vector get that of their text), or the name of one
+ * that is created if it is missing, with what the source tells and the first records have: the kinds of content, the dimension, the metric.
+ */
+export type ImportTarget =
+  | Pick<Collection, "upsert">
+  | Pick<TextCollection, "upsert">
+  | {
+      database: Database;
+      collection: string;
+      /** Of a new dense index. Default: the source's; of a file "cosine". */
+      metric?: Metric;
+    };
 
 /**
- * Writes the records of another database's export into a collection.
- * @param format what the file was exported from
- * @param source path, URL of a file, Blob, or bytes; gzip is recognised
- * @param collection one that has what the records have: vectors of the same dimension, texts
- * @throws QuiverError invalid_json or invalid_vector with the number of the record (from 0), and whatever `upsert` throws, with
- *   `details.acknowledged`
+ * Writes the records of another database into a collection: of an export, or of a running server.
+ * @param format the other database
+ * @param source path, URL of a file, Blob, or bytes, where gzip is recognised; or a server: `{ url, ... }`, or `{ client, ... }` with its public
+ *   client, which stays open
+ * @param target a collection that has what the records have, or `{ database, collection: name }`, where it is created if it is missing
+ * @throws QuiverError invalid_json or invalid_vector with the number of the record (from 0), source_failed if a server does not answer or its
+ *   client is not installed, and whatever `upsert` throws, with `details.acknowledged`
  *
  * @example
  * ```ts no-run
  * import { connect } from "@quiver/client";
  * import { importFrom } from "@quiver/import";
- * const collection = connect("http://127.0.0.1:8443").collection("articles");
- * await importFrom("qdrant", "articles.jsonl", collection, {
+ * const database = connect("http://127.0.0.1:8443");
+ * await importFrom("qdrant", "articles.jsonl", database.collection("articles"), { text: "content" });
+ *
+ * const qdrant = { url: "http://127.0.0.1:6333", collection: "books" };
+ * await importFrom("qdrant", qdrant, { database, collection: "books" }, {
  *   text: "content",
- *   onProgress: ({ bytesRead, bytesTotal, acknowledged }) => console.log(acknowledged, bytesRead, bytesTotal),
+ *   onProgress: ({ acknowledged, recordsTotal, cursor }) => console.log(acknowledged, recordsTotal, cursor),
  * });
  * ```
  */
 export async function importFrom<Format extends ImportFormat>(
   format: Format,
-  source: ImportSource,
-  collection: ImportTarget,
+  source: ImportSource | LiveSources[Format],
+  target: ImportTarget,
   options: ImportOptions<Format> = {} as ImportOptions<Format>,
 ): Promise<ImportResult> {
-  if (!Object.hasOwn(formats, format)) {
+  const { onProgress, cursor, batchBytes, batchRecords, concurrency, ...own } = options;
+  const { signal } = own;
+  const reader = await openImport(format, source, own as unknown as ReaderOptions<Format>);
+  try {
+    const first = reader.pages(cursor);
+    const { collection, pages } =
+      "upsert" in target ? { collection: target, pages: first } : await made(target, reader, first);
+    const durable = new DurablePages();
+    let before: number | undefined;
+    const records = async function* (): AsyncGenerator<RecordInput> {
+      for await (const page of pages) {
+        before ??= page.start;
+        for (const record of page.records) {
+          if (record instanceof QuiverError) throw record;
+          yield record;
+        }
+        durable.sent(page);
+      }
+    };
+    const { upserted } = await collection.upsert(records(), {
+      batchBytes,
+      batchRecords,
+      concurrency,
+      signal,
+      onProgress: ({ acknowledged }) =>
+        onProgress?.({
+          acknowledged,
+          bytesRead: reader.bytesRead,
+          bytesTotal: reader.bytesTotal,
+          recordsTotal: reader.recordsTotal === undefined ? undefined : reader.recordsTotal - (before ?? 0),
+          cursor: durable.cursorAt(acknowledged),
+        }),
+    });
+    return { records: upserted, bytesRead: reader.bytesRead };
+  } finally {
+    await reader.close();
+  }
+}
+
+/** The collection for the records, made if it is missing, and all pages. */
+async function made(
+  { database, collection: name, metric }: Extract<ImportTarget, { database: Database }>,
+  reader: ImportReader,
+  pages: AsyncGenerator<ImportPage>,
+): Promise<{ collection: Collection; pages: AsyncIterable<ImportPage> }> {
+  const { done, value: first } = await pages.next();
+  const needs = needsOf(reader.shape);
+  for (const record of done === true ? [] : first.records)
+    if (!(record instanceof QuiverError)) addNeeds(needs, record);
+  if (needs.dimension === undefined && !needs.sparse && !needs.text)
     throw new QuiverError(
       "invalid_request",
-      `There is no format ${JSON.stringify(format)}; there are ${Object.keys(formats).join(", ")}.`,
+      `The first records of the import have no vectors and no text, so no collection can be created for them.`,
     );
+  const choice = { metric: () => metricOf(reader.shape, metric), storeRawText: needs.text };
+  const collection = await ensureCollection(database, name, needs, choice);
+  return { collection, pages: done === true ? pages : prepended(first, pages) };
+}
+
+/** Up to which page everything is acknowledged. */
+class DurablePages {
+  readonly #sent: { end: number; cursor: string }[] = [];
+  #records = 0;
+  #cursor: string | undefined;
+
+  sent({ records, cursor }: ImportPage): void {
+    this.#records += records.length;
+    this.#sent.push({ end: this.#records, cursor });
   }
-  const { onProgress, signal, batchBytes, batchRecords, concurrency, ...own } = options;
-  const opened = await Source.open(source, signal);
-  const { upserted } = await collection.upsert(formats[format](opened, own as never), {
-    batchBytes,
-    batchRecords,
-    concurrency,
-    signal,
-    onProgress: ({ acknowledged }) =>
-      onProgress?.({ acknowledged, bytesRead: opened.bytesRead, bytesTotal: opened.bytesTotal }),
-  });
-  return { records: upserted, bytesRead: opened.bytesRead };
+
+  cursorAt(acknowledged: number): string | undefined {
+    while (this.#sent.length > 0 && this.#sent[0].end <= acknowledged)
+      this.#cursor = (this.#sent.shift() as { cursor: string }).cursor;
+    return this.#cursor;
+  }
 }

@@ -1,67 +1,58 @@
-// How is an export of PostgreSQL with pgvector read?
+// How are the rows of PostgreSQL with pgvector read?
 //
-// CSV with a header, as `COPY (SELECT ...) TO STDOUT WITH (FORMAT csv, HEADER)` writes it. The values of a CSV file have no types: columns
-// are text, unless `types` says otherwise. NULL is a field without quotation marks and without characters.
+// From CSV with a header, as `COPY (SELECT ...) TO STDOUT WITH (FORMAT csv, HEADER)` writes it; or from a table of a server
+// (pgvector-table.ts). The values of a CSV file have no types: columns are text, unless `types` says otherwise. NULL is a field without
+// quotation marks and without characters.
 
 import { pipeline } from "node:stream";
 import { QuiverError, type RecordInput } from "@quiver/client";
 import { parse } from "csv-parse";
-import { idOf, invalidRecord } from "./record-parts.ts";
+import type { Format } from "./format.ts";
+import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts";
+import { type PgvectorSource, readTable } from "./pgvector-table.ts";
+import { idOf, RecordFault } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
-export type PgvectorOptions = {
-  /** Which column is what. Columns that are named nowhere become metadata. */
-  columns?: {
-    /** Default "id". */
-    id?: string;
-    /** A column of the type vector or halfvec. Default "embedding". */
-    vector?: string;
-    /** A column of the type sparsevec. Default: none. */
-    sparse?: string;
-    /** Default: none. */
-    text?: string;
-    /** Default: none. */
-    document?: string;
-    /** A column of the type json or jsonb whose object becomes the metadata, beside the other columns. Default: none. */
-    metadata?: string;
-  };
-  /** Types of the columns that become metadata. Default: text. */
-  types?: Readonly<Record<string, "text" | "number" | "boolean" | "json">>;
-};
-
-type Row = Readonly<Record<string, string | null>>;
-
-export async function* readPgvector(source: Source, options: PgvectorOptions): AsyncGenerator<RecordInput> {
-  const columns = { id: "id", vector: "embedding", ...options.columns };
-  const own = new Set(Object.values(columns));
-  let record = 0;
-  let isChecked = false;
-  for await (const row of rows(source)) {
-    if (!isChecked) checkColumns(row, columns, options);
-    isChecked = true;
-    const at = (column: string | undefined) => (column === undefined ? null : row[column]);
-    const metadata = {
-      ...(parsed(at(columns.metadata), "json", columns.metadata, record) as object | null),
+export const pgvector: Format<Row, PgvectorOptions, PgvectorSource> = {
+  title: "PostgreSQL",
+  pageRecordsMax: 10_000,
+  read: readCsv,
+  live: readTable,
+  record: ({ id, vector, sparse, text, document, metadata, rest }, options) => {
+    const all = {
+      ...(parsed(metadata ?? null, "json", options.columns?.metadata) as object | null),
       ...Object.fromEntries(
-        Object.entries(row)
-          .filter(([name, value]) => !own.has(name) && value !== null)
-          .map(([name, value]) => [name, parsed(value, options.types?.[name] ?? "text", name, record)]),
+        Object.entries(rest)
+          .filter(([, value]) => value !== null)
+          .map(([name, value]) => [name, typed(value, name, options)]),
       ),
     };
-    const [vector, text, document_id] = [at(columns.vector), at(columns.text), at(columns.document)];
-    yield {
-      id: idOf(at(columns.id), record),
-      ...(vector !== null && { dense_values: numbersOf(vector, record) }),
-      ...sparseOf(at(columns.sparse), record),
-      ...(text !== null && { text }),
-      ...(document_id !== null && { document_id }),
-      ...(Object.keys(metadata).length > 0 && { metadata }),
+    return {
+      id: idOf(id),
+      ...(typeof vector === "string" && { dense_values: numbersOf(vector) }),
+      ...sparseOf(sparse ?? null),
+      ...(typeof text === "string" && { text }),
+      ...(typeof document === "string" && { document_id: document }),
+      ...(Object.keys(all).length > 0 && { metadata: all }),
     };
-    record++;
+  },
+};
+
+type Cells = Readonly<Record<string, string | null>>;
+
+async function* readCsv(source: Source, options: PgvectorOptions): AsyncGenerator<Row> {
+  let columns: ReturnType<typeof columnsOf> | undefined;
+  for await (const cells of csvRows(source)) {
+    columns ??= columnsOf(Object.keys(cells), options, "The file", Object.keys(options.types ?? {}));
+    const { parts, rest } = columns;
+    yield {
+      ...Object.fromEntries(parts.map(([part, name]) => [part, cells[name]])),
+      rest: Object.fromEntries(rest.map((name) => [name, cells[name]])),
+    };
   }
 }
 
-async function* rows(source: Source): AsyncGenerator<Row> {
+async function* csvRows(source: Source): AsyncGenerator<Cells> {
   const cast = (value: string, { quoting }: { quoting: boolean }) =>
     value === "" && !quoting ? null : value;
   const parser = parse({ bom: true, columns: true, cast, skip_empty_lines: true });
@@ -78,27 +69,18 @@ async function* rows(source: Source): AsyncGenerator<Row> {
   }
 }
 
-/** A column that is named but missing would be dropped silently. */
-function checkColumns(row: Row, columns: Readonly<Record<string, string>>, { types }: PgvectorOptions): void {
-  const wanted = [...Object.values(columns), ...Object.keys(types ?? {})];
-  const missing = wanted.filter((name) => !Object.hasOwn(row, name));
-  if (missing.length === 0) return;
-  throw new QuiverError(
-    "invalid_request",
-    `The file has no column ${missing.join(", ")}; it has ${Object.keys(row).join(", ")}. Name the columns with the option columns.`,
-    { missing },
-  );
-}
+/** Cells of CSV are texts; values of a table have their types. */
+const typed = (value: unknown, name: string, { types }: PgvectorOptions): unknown =>
+  typeof value === "string" ? parsed(value, types?.[name] ?? "text", name) : value;
 
 function parsed(
   value: string | null,
   type: "text" | "number" | "boolean" | "json",
   column: string | undefined,
-  record: number,
 ): unknown {
   if (value === null || type === "text") return value;
   const wrong = () =>
-    invalidRecord(record, `has ${value.slice(0, 100)} in the column ${column}, which is no ${type}`);
+    new RecordFault(`has ${value.slice(0, 100)} in the column ${column}, which is no ${type}`);
   if (type === "boolean") {
     if (!["t", "f", "true", "false"].includes(value)) throw wrong();
     return value.startsWith("t");
@@ -116,16 +98,16 @@ function parsed(
 }
 
 /** `[1,2,3]`, as vector and halfvec are written. */
-function numbersOf(text: string, record: number): number[] {
-  if (!/^\[[^[\]]*\]$/.test(text)) throw invalidRecord(record, `has no vector, but ${text.slice(0, 100)}`);
-  return parsed(text, "json", "of the vector", record) as number[];
+function numbersOf(text: string): number[] {
+  if (!/^\[[^[\]]*\]$/.test(text)) throw new RecordFault(`has no vector, but ${text.slice(0, 100)}`);
+  return parsed(text, "json", "of the vector") as number[];
 }
 
 /** `{1:0.5,3:1}/5`, as sparsevec is written; it counts from 1. */
-function sparseOf(text: string | null, record: number): Partial<RecordInput> {
+function sparseOf(text: string | null): Partial<RecordInput> {
   if (text === null) return {};
   const inside = /^\{(.*)\}\/\d+$/.exec(text)?.[1];
-  if (inside === undefined) throw invalidRecord(record, `has no sparsevec, but ${text.slice(0, 100)}`);
+  if (inside === undefined) throw new RecordFault(`has no sparsevec, but ${text.slice(0, 100)}`);
   if (inside === "") return {};
   const pairs = inside.split(",").map((pair) => pair.split(":").map(Number));
   return {

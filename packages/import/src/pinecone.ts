@@ -1,28 +1,139 @@
-// How is an export of Pinecone read?
+// How are the vectors of Pinecone read?
 //
-// Vectors as its interface gives them, `{ id, values, sparseValues, metadata }` (or `sparse_values`, as in Python): lines of them, an array,
-// or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }`, one after the other.
+// As its interface gives them, `{ id, values, sparseValues, metadata }` (or `sparse_values`, as in Python): from a file with lines of them, an
+// array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }`, one after the other; or from its server:
+// a page of ids is listed, and the vectors of these ids are fetched.
 
-import type { RecordInput } from "@quiver/client";
-import { jsonObjects } from "./json-values.ts";
+import { QuiverError } from "@quiver/client";
+import type { Format, Live, LiveReading, Metric } from "./format.ts";
+import { type JsonObject, jsonObjects } from "./json-values.ts";
+import { peer } from "./peer.ts";
 import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
-import type { Source } from "./source.ts";
 
 export type PineconeOptions = MetadataKeys;
 
-export async function* readPinecone(source: Source, options: PineconeOptions): AsyncGenerator<RecordInput> {
-  let record = 0;
-  for await (const { id, values, sparseValues, sparse_values, metadata } of jsonObjects(source, [
-    "vectors",
-  ])) {
+/** What is used of the client `@pinecone-database/pinecone`. */
+export type PineconeClientLike = {
+  indexes: { describe(name: string): Promise<PineconeIndexModel> };
+  index(options: { name: string; namespace: string }): {
+    describeIndexStats(): Promise<{ namespaces?: Record<string, { recordCount: number }> }>;
+    listPaginated(options: { limit: number; paginationToken?: string }): Promise<{
+      vectors?: readonly { id?: string }[];
+      pagination?: { next?: string };
+    }>;
+    fetch(options: { ids: string[] }): Promise<{ records: Readonly<Record<string, unknown>> }>;
+  };
+};
+
+type Field = { type?: string; dimension?: unknown; metric?: unknown };
+type PineconeIndexModel = { schema: { fields: Readonly<Record<string, object>> } };
+
+/** A namespace of an index: by a client, or by a key. */
+export type PineconeSource = {
+  /** Name of the index. */
+  index: string;
+  /** Default: the only one with records. */
+  namespace?: string;
+} & (
+  | { client: PineconeClientLike }
+  | {
+      apiKey: string;
+      /** Address of the service that knows the indexes. Default: Pinecone's. */
+      url?: string | URL;
+    }
+);
+
+type PineconeModule = {
+  Pinecone: new (options: { apiKey: string; controllerHostUrl?: string }) => PineconeClientLike;
+};
+
+const metrics: Readonly<Record<string, Metric>> = {
+  cosine: "cosine",
+  euclidean: "euclidean",
+  dotproduct: "dot_product",
+};
+
+export const pinecone: Format<JsonObject, PineconeOptions, PineconeSource> = {
+  title: "Pinecone",
+  pageRecordsMax: 100,
+  read: (source) => jsonObjects(source, ["vectors"]),
+  live,
+  record: ({ id, values, sparseValues, sparse_values, metadata }, options) => {
     // An index of sparse vectors answers with empty dense ones.
     const isDense = Array.isArray(values) && values.length > 0;
-    yield {
-      id: idOf(id, record),
-      ...metadataParts(metadata, options, record),
+    return {
+      id: idOf(id),
+      ...metadataParts(metadata, options),
       ...(isDense && { dense_values: values as number[] }),
-      ...sparseParts(sparseValues ?? sparse_values, record),
+      ...sparseParts(sparseValues ?? sparse_values),
     };
-    record++;
+  },
+};
+
+async function live(
+  source: PineconeSource,
+  options: PineconeOptions,
+  { pageRecords, ask }: LiveReading,
+): Promise<Live<JsonObject>> {
+  const client = "client" in source ? source.client : await clientOf(source);
+  const { dense, sparse } = fieldsOf(source.index, await ask(() => client.indexes.describe(source.index)));
+  const { namespaces = {} } = await ask(() =>
+    client.index({ name: source.index, namespace: "" }).describeIndexStats(),
+  );
+  const namespace = source.namespace ?? onlyNamespace(source.index, Object.keys(namespaces));
+  const index = client.index({ name: source.index, namespace });
+  async function* pages(from: string | undefined) {
+    let token = from;
+    do {
+      const place = { limit: pageRecords, ...(token !== undefined && { paginationToken: token }) };
+      const { vectors = [], pagination } = await ask(() => index.listPaginated(place));
+      token = pagination?.next === "" ? undefined : pagination?.next;
+      const ids = vectors.map(({ id }) => id as string);
+      if (ids.length === 0) continue;
+      const { records } = await ask(() => index.fetch({ ids }));
+      // What was deleted between both requests is not there.
+      const raws = ids.flatMap((id) => (Object.hasOwn(records, id) ? [records[id] as JsonObject] : []));
+      yield { raws, next: token ?? null };
+    } while (token !== undefined);
   }
+  const metric = String(dense?.metric);
+  return {
+    shape: {
+      ...(dense !== undefined && { dimension: Number(dense.dimension) }),
+      ...(Object.hasOwn(metrics, metric) ? { metric: metrics[metric] } : { otherMetric: metric }),
+      sparse: sparse !== undefined,
+      text: options.text !== undefined,
+    },
+    recordsTotal: Object.hasOwn(namespaces, namespace) ? namespaces[namespace].recordCount : undefined,
+    pages,
+    close: async () => undefined,
+  };
+}
+
+async function clientOf({ apiKey, url }: Extract<PineconeSource, { apiKey: string }>) {
+  const { Pinecone } = await peer<PineconeModule>("@pinecone-database/pinecone", "Pinecone");
+  return new Pinecone({ apiKey, ...(url !== undefined && { controllerHostUrl: String(url) }) });
+}
+
+/** The vectors of an index. One that embeds texts itself has its vectors in the field of the text. */
+function fieldsOf(index: string, { schema }: PineconeIndexModel): { dense?: Field; sparse?: Field } {
+  const { _values, _sparse_values: sparse, ...others } = schema.fields as Readonly<Record<string, Field>>;
+  const embedded = Object.values(others).filter(({ type }) => type === "semantic_text");
+  const dense = _values ?? (embedded.length === 1 ? embedded[0] : undefined);
+  if (dense !== undefined || sparse !== undefined) return { dense, sparse };
+  throw new QuiverError(
+    "invalid_request",
+    `The index ${JSON.stringify(index)} of Pinecone has documents with the fields ${Object.keys(others).join(", ")}, and not the vectors that its interface lists. Write its documents to a file of JSON Lines.`,
+    { index },
+  );
+}
+
+/** Ids are unique within a namespace, so several together would overwrite each other's records. */
+function onlyNamespace(index: string, names: readonly string[]): string {
+  if (names.length <= 1) return names[0] ?? "";
+  throw new QuiverError(
+    "invalid_request",
+    `The index ${JSON.stringify(index)} of Pinecone has the namespaces ${names.map((name) => JSON.stringify(name)).join(", ")}; choose one with the option namespace, and give each a collection of its own.`,
+    { option: "namespace", namespaces: names },
+  );
 }

@@ -11,31 +11,40 @@ export type MetadataKeys = {
   document?: string;
 };
 
-/** The error for record number `record` of a file. */
-export const invalidRecord = (record: number, why: string): QuiverError =>
-  new QuiverError("invalid_vector", `Record ${record} of the file ${why}.`, { record });
+/** Why a record cannot be carried over. Whoever reads the records knows which one it is (reader.ts). */
+export class RecordFault extends Error {}
+
+/** The error for a choice that the caller has to make: records have several vectors, and one is taken. */
+export const choiceNeeded = (
+  what: string,
+  names: readonly string[],
+  option: "vector" | "sparse",
+): QuiverError =>
+  new QuiverError(
+    "invalid_request",
+    `${what} the vectors ${names.join(", ")}; choose one with the option ${option}.`,
+    { option, vectors: names },
+  );
 
 /** An id as text. Numbers that JavaScript has rounded would merge records, so they are refused. */
-export function idOf(id: unknown, record: number): string {
+export function idOf(id: unknown): string {
   if (typeof id === "string" && id !== "") return id;
-  if (typeof id === "number" && Number.isSafeInteger(id)) return String(id);
+  if (typeof id === "bigint" || (typeof id === "number" && Number.isSafeInteger(id))) return String(id);
   const what = typeof id === "number" ? `the id ${id}, which JavaScript cannot hold exactly` : "no id";
-  throw invalidRecord(record, `has ${what}; expected a text, or a whole number below 2^53`);
+  throw new RecordFault(`has ${what}; expected a text, or a whole number below 2^53`);
 }
 
 /** Metadata, with the text and the document that are in it. */
 export function metadataParts(
   metadata: unknown,
   keys: MetadataKeys,
-  record: number,
 ): Pick<RecordInput, "text" | "document_id" | "metadata"> {
   const all = { ...(metadata as JsonObject | null) };
   const textAt = (key: string | undefined, what: string) => {
     const value = key === undefined ? undefined : all[key];
     if (value === undefined || value === null) return undefined;
     if (typeof value === "string") return value;
-    throw invalidRecord(
-      record,
+    throw new RecordFault(
       `has no ${what} at ${JSON.stringify(key)}, but ${JSON.stringify(value).slice(0, 100)}`,
     );
   };
@@ -52,10 +61,10 @@ export function metadataParts(
 type SparseParts = Pick<RecordInput, "sparse_indices" | "sparse_values">;
 
 /** `{ indices, values }`, as Qdrant and Pinecone have it; nothing for an empty one. */
-export function sparseParts(sparse: unknown, record: number): SparseParts {
+export function sparseParts(sparse: unknown): SparseParts {
   if (sparse === undefined || sparse === null) return {};
   const { indices, values } = sparse as { indices?: unknown; values?: unknown };
   if (!Array.isArray(indices) || !Array.isArray(values))
-    throw invalidRecord(record, "has a sparse vector without indices and values");
+    throw new RecordFault("has a sparse vector without indices and values");
   return indices.length === 0 ? {} : { sparse_indices: indices, sparse_values: values };
 }

@@ -121,6 +121,10 @@ export const errorKinds = {
     0,
     "An embedding returned no vector for a text, or its endpoint an error. Raised by the client only.",
   ),
+  source_failed: kind(
+    0,
+    "The server that an import reads from did not answer or refused, or its client is not installed. Raised by @quiver/import only.",
+  ),
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;

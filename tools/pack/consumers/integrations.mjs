@@ -42,6 +42,11 @@ await embedded.upsert(Object.entries(texts).map(([id, text]) => ({ id, text })))
 const { results } = await embedded.search.dense({ query: "bees", top_k: 1 });
 const points = new Blob([JSON.stringify({ id: 1, payload: { text: "owls" }, vector: vectorOf("owls") })]);
 const imported = await importFrom("qdrant", points, collection, { text: "text" });
+// The clients of other databases are optional peers, and not installed here.
+const missing = await importFrom("pgvector", { url: "postgres://127.0.0.1/", table: "t" }, collection).catch(
+  ({ message }) => message,
+);
+if (!missing.endsWith("npm install pg")) throw new Error(missing);
 await database.close();
 
 const where = isServer ? ["--url", place, "--api-key", apiKey] : ["--data-dir", place];

@@ -34,6 +34,10 @@ export async function tools(database: Database): Promise<void> {
     columns: { text: "content" },
     types: { price: "number" },
   });
+  const books = { url: "http://127.0.0.1:6333", collection: "books" };
+  await importFrom("qdrant", books, { database, collection: "books" }, { text: "content", pageRecords: 100 });
+  // @ts-expect-error: the source is of another format
+  await importFrom("pgvector", books, texts);
   // @ts-expect-error: the option is of another format
   await importFrom("qdrant", "points.jsonl", texts.collection, { columns: {} });
   // @ts-expect-error: the option is misspelt

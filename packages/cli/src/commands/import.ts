@@ -11,9 +11,10 @@ import {
   withConnection,
 } from "../command.ts";
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
-import { readColumnName } from "../import/columns.ts";
-import { type Format, formats } from "../import/formats.ts";
+import { type ColumnNames, readColumnName } from "../import/columns.ts";
+import { type Format, foreignFormats, formats } from "../import/formats.ts";
 import type { ImportContext, ImportOptions } from "../import/run.ts";
+import { InterruptedError } from "../interruption.ts";
 import { printJson, printLine } from "../output.ts";
 import { formatDuration, readBytes, readDuration, readInteger } from "../values.ts";
 
@@ -21,6 +22,10 @@ type Flags = ConnectionOptions & {
   transaction?: boolean;
   streaming?: boolean;
   format: Format | "auto";
+  from?: (typeof foreignFormats)[number];
+  source?: string;
+  namespace?: string;
+  omit: string[];
   ids?: string;
   idsField: string;
   idPrefix: string;
@@ -31,7 +36,7 @@ type Flags = ConnectionOptions & {
   batchBytes: number;
   concurrency: number;
   create?: boolean;
-  metric: "cosine" | "euclidean" | "dot_product";
+  metric?: "cosine" | "euclidean" | "dot_product";
   storeRawText?: boolean;
   resume: boolean;
   state?: string;
@@ -48,11 +53,30 @@ const positive = parsed((text: string) => readInteger(text, 1));
 export function importCommand(finish: (code: number) => void): Command {
   const command = new QuiverCommand("import")
     .argument("<collection>")
-    .argument("<file...>", "files to import, in order; - is standard input")
+    .argument(
+      "<file...>",
+      "files to import, in order; - is standard input; with --from also a server's address",
+    )
     .option("--streaming", "records become visible batch by batch (default)")
     .option("--transaction", "all records become visible at once, at the end")
     .addOption(
       new Option("--format <format>", "format of the files").choices(["auto", ...formats]).default("auto"),
+    )
+    .addOption(
+      new Option(
+        "--from <database>",
+        "the files are exports of this database, or the address is that of its server",
+      ).choices(foreignFormats),
+    )
+    .option(
+      "--source <name>",
+      "--from and an address: the collection, index or table to read (default: the name of the collection here)",
+    )
+    .option("--namespace <name>", "--from pinecone and an address: the namespace to read")
+    .addOption(
+      new Option("--omit <column>", "--from pgvector: a column that is left out; may be repeated")
+        .argParser((text: string, before: string[]) => [...before, text])
+        .default([], "none"),
     )
     .option(
       "--ids <file>",
@@ -63,7 +87,7 @@ export function importCommand(finish: (code: number) => void): Command {
     .addOption(
       new Option(
         "--column <field=name>",
-        "CSV, Parquet: the column that is a field of the records; may be repeated",
+        "CSV, Parquet, --from: the column or key that is a field of the records; may be repeated",
       )
         .argParser((text: string, before: Flags["column"]) => [...before, parsed(readColumnName)(text)])
         .default([], "columns with the names of fields"),
@@ -82,9 +106,10 @@ export function importCommand(finish: (code: number) => void): Command {
       "create the collection and its indexes if they do not exist, based on the first records",
     )
     .addOption(
-      new Option("--metric <metric>", "with --create: the dense index's metric")
-        .choices(["cosine", "euclidean", "dot_product"])
-        .default("cosine"),
+      new Option(
+        "--metric <metric>",
+        "with --create: the dense index's metric (default: cosine; with --from and an address, the source's)",
+      ).choices(["cosine", "euclidean", "dot_product"]),
     )
     .option("--store-raw-text", "with --create: store the raw texts")
     .option("--no-resume", "start from the beginning and ignore the saved progress of an interrupted import")
@@ -112,12 +137,17 @@ Lines that are not such a record are rejected with file, line and reason; all ot
 field, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
 and too many rejected lines nothing is imported.
 
+--from reads another database: its exports, or its running server at an address, by its public client, which has to be
+installed beside this program (npm install @qdrant/js-client-rest, chromadb, @pinecone-database/pinecone or pg). Keys are
+taken from QDRANT_API_KEY, CHROMA_API_KEY and PINECONE_API_KEY; PostgreSQL has its own variables, such as PGPASSWORD.
+
 Run the same command again to resume an interrupted import. Sending a record twice changes nothing.
 ${exitCodesHelp}
 
   quiver import docs docs.jsonl.gz --create
   quiver import shop items.csv --column id=sku --column text=description --create
   quiver import words glove.f32 --dimension 100 --ids words.txt --transaction
+  quiver import books --from qdrant http://127.0.0.1:6333 --column text=content --create
   zcat big.jsonl.gz | quiver import docs -`,
     );
   return withConnection(command).action(async (collection: string, files: string[], flags: Flags) => {
@@ -129,6 +159,8 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   if (flags.transaction && flags.streaming)
     throw new UsageError("Give --transaction or --streaming, not both.");
   const interrupt = new AbortController();
+  // Before anything is opened: a wrong use makes no data directory.
+  const options = await importOptions(collection, files, flags, interrupt.signal);
   const unlisten = onSignals(interrupt);
   const context: ImportContext = {
     client: await connect(flags, {
@@ -149,31 +181,44 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   try {
     // Loaded when it runs: the help of the command needs nothing of it.
     const { describeReport, runImport } = await import("../import/run.ts");
-    const report = await runImport(importOptions(collection, files, flags), context);
+    const report = await runImport(options, context);
     if (flags.json) printJson(report);
     else printLine(describeReport(report));
     return report.exit_code;
+  } catch (error) {
+    // Before its first record is sent, an import has no progress that would be saved.
+    if (error === interrupt.signal.reason) throw new InterruptedError("Interrupted: nothing was imported.");
+    throw error;
   } finally {
     unlisten();
   }
 }
 
-function importOptions(collection: string, files: readonly string[], flags: Flags): ImportOptions {
+async function importOptions(
+  collection: string,
+  files: readonly string[],
+  flags: Flags,
+  signal: AbortSignal,
+): Promise<ImportOptions> {
+  const columns = Object.fromEntries(flags.column);
   return {
     collection,
     input: {
-      files,
+      ...(await inputOf(collection, files, flags, columns, signal)),
       format: flags.format === "auto" ? undefined : flags.format,
       dimension: flags.dimension,
       unknown: flags.ignoreUnknown ? "ignore" : "reject",
-      table: { columns: Object.fromEntries(flags.column), asText: flags.asText ?? false },
+      table: { columns, asText: flags.asText ?? false },
       ids: { file: flags.ids, field: flags.idsField, prefix: flags.idPrefix },
     },
     mode: flags.transaction ? "transaction" : "streaming",
     batchRecords: flags.batchSize,
     batchBytes: flags.batchBytes,
     concurrency: flags.concurrency,
-    create: flags.create ? { metric: flags.metric, storeRawText: flags.storeRawText ?? false } : undefined,
+    create: flags.create
+      ? // Other databases give back the texts that they were given.
+        { metric: flags.metric, storeRawText: flags.storeRawText ?? flags.from !== undefined }
+      : undefined,
     resume: flags.resume,
     statePath: flags.state,
     rejectsPath: flags.rejects,
@@ -181,6 +226,39 @@ function importOptions(collection: string, files: readonly string[], flags: Flag
     waitForIndex: flags.waitForIndex ?? false,
     quiet: flags.quiet ?? false,
   };
+}
+
+/** The files, or the server of another database. */
+async function inputOf(
+  collection: string,
+  files: readonly string[],
+  flags: Flags,
+  columns: ColumnNames,
+  signal: AbortSignal,
+): Promise<Pick<ImportOptions["input"], "files" | "foreign">> {
+  const { from: format, source, namespace, omit } = flags;
+  if (format === undefined) {
+    const given = Object.entries({ source, namespace, omit: omit[0] }).find(
+      ([, value]) => value !== undefined,
+    );
+    if (given !== undefined) throw new UsageError(`--${given[0]} belongs to --from.`);
+    return { files };
+  }
+  if (flags.format !== "auto") throw new UsageError("Give --from or --format, not both.");
+  const { foreignOptions, foreignServer, isAddress, nameOfServer } = await import("../import/foreign.ts");
+  const options = foreignOptions(format, columns, omit);
+  const [address] = files;
+  if (!files.some(isAddress)) {
+    if (source !== undefined || namespace !== undefined)
+      throw new UsageError(
+        `--${source === undefined ? "namespace" : "source"} belongs to the address of a server; ${address} is a file.`,
+      );
+    return { files, foreign: { format, options, signal } };
+  }
+  if (files.length > 1) throw new UsageError("Give one address, or files.");
+  const name = source ?? collection;
+  const server = foreignServer(format, address, name, namespace);
+  return { files: [nameOfServer(address, name, namespace)], foreign: { format, options, server, signal } };
 }
 
 /** The first signal stops the import in an orderly way, the second one at once; the saved progress stays valid. */

@@ -13,6 +13,8 @@ export type Batch = {
   readonly problems: readonly Item[];
   /** Position in the input after the batch. */
   readonly end: Position;
+  /** Whether reading cannot go on there, but only behind a later batch. */
+  readonly isWithin: boolean;
   /** Bytes of the input read so far, for progress. */
   readonly bytesRead: number;
 };
@@ -34,8 +36,9 @@ export async function* packBatches(
   let last: Item | undefined;
 
   const take = (): Batch => {
-    const end = { file, offset: (last as Item).end, number: (last as Item).number };
-    const batch = { sequence: sequence++, file, records, problems, end, bytesRead };
+    const { end: offset, number, cursor, isWithin = false } = last as Item;
+    const end = { file, offset, number, ...(cursor !== undefined && { cursor }) };
+    const batch = { sequence: sequence++, file, records, problems, end, isWithin, bytesRead };
     records = [];
     problems = [];
     bytes = frameBytes;
@@ -58,6 +61,8 @@ export async function* packBatches(
         bytes += size;
       }
       last = item;
+      // Reading goes on only behind a page, so that a batch ends there.
+      if (item.cursor !== undefined) yield take();
     }
   }
   if (records.length + problems.length > 0) yield take();

@@ -1,11 +1,21 @@
 // Which formats can the files of an import have?
 
+import type { ImportFormat } from "@quiver/import";
+
 /** `jsonl`, `json`, `csv` and `parquet` have records, the others vectors alone. */
 export const formats = ["jsonl", "json", "csv", "parquet", "npy", "fvecs", "f32"] as const;
 export type Format = (typeof formats)[number];
 
+/** Databases whose exports and servers are read. */
+export const foreignFormats = [
+  "chroma",
+  "pgvector",
+  "pinecone",
+  "qdrant",
+] as const satisfies readonly ImportFormat[];
+
 /** Whether a file has vectors without ids, so that its rows need some. */
-export const hasBareVectors = (format: Format): boolean =>
+export const hasBareVectors = (format: Format | ImportFormat): boolean =>
   format === "npy" || format === "fvecs" || format === "f32";
 
 /** Whether a file has columns, of which each is a field of the records. */

@@ -1,7 +1,9 @@
 // Which items do the files of an import contain, in order, from a given position on?
 
+import type { ImportFormat, SourceShape } from "@quiver/import";
 import { UsageError } from "../exit-codes.ts";
 import { readCsv, type TableOptions } from "./csv.ts";
+import { type Foreign, openForeign, readForeign } from "./foreign.ts";
 import { type Format, formats, hasBareVectors } from "./formats.ts";
 import { type IdOptions, type RowIds, rowIds } from "./ids.ts";
 import { openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
@@ -21,10 +23,19 @@ export type InputOptions = {
   readonly unknown: Unknown;
   /** Of CSV and Parquet files. */
   readonly table: TableOptions;
+  /** The records are those of another database. If it is a server, `files` has its name alone. */
+  readonly foreign?: Foreign;
 };
 
 /** The properties of an input file that follow from its name and its start. */
-export type Input = { readonly path: string; readonly format: Format; readonly size: number };
+export type Input = {
+  readonly path: string;
+  readonly format: Format | ImportFormat;
+  /** Bytes of a file, records of a server; 0 if it is not known. */
+  readonly size: number;
+  /** What a server tells of its records. */
+  readonly shape?: SourceShape;
+};
 
 const extensions: Readonly<Record<string, Format>> = {
   jsonl: "jsonl",
@@ -42,10 +53,12 @@ const extensions: Readonly<Record<string, Format>> = {
  * @throws UsageError for a file whose format is unclear or lacks its dimension; CommandError for a missing file
  */
 export async function inspectInputs(options: InputOptions): Promise<Input[]> {
+  const { foreign } = options;
+  if (foreign?.server !== undefined) return [await inspectServer(options.files[0], foreign)];
   const inputs: Input[] = [];
   for (const path of options.files) {
     const size = await sizeOf(path);
-    const format = options.format ?? (await detectFormat(path));
+    const format = foreign?.format ?? options.format ?? (await detectFormat(path));
     if (format === "f32" && options.dimension === undefined) {
       throw new UsageError(
         `${path} has raw floats; give the number of floats per vector with --dimension <n>.`,
@@ -55,6 +68,12 @@ export async function inspectInputs(options: InputOptions): Promise<Input[]> {
   }
   if (options.ids.file !== undefined) await sizeOf(options.ids.file);
   return inputs;
+}
+
+async function inspectServer(path: string, foreign: Foreign): Promise<Input> {
+  const { recordsTotal = 0, shape, close } = await openForeign(path, foreign);
+  await close();
+  return { path, format: foreign.format, size: recordsTotal, shape };
 }
 
 async function detectFormat(path: string): Promise<Format> {
@@ -119,6 +138,12 @@ async function* itemsOf(
   ids: RowIds | undefined,
   progress: { bytes: number },
 ): AsyncGenerator<readonly Item[]> {
+  if (options.foreign !== undefined) {
+    yield* readForeign(path, start, options.foreign, (amount) => {
+      progress.bytes = amount;
+    });
+    return;
+  }
   if (format === "parquet") {
     yield* readParquet(path, start, options.table, (part) => {
       progress.bytes = Math.round(part * size);

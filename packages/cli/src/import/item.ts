@@ -8,6 +8,8 @@ export type Position = {
   readonly offset: number;
   /** Lines, or rows, before it in this file. */
   readonly number: number;
+  /** Of another database: the cursor behind it. */
+  readonly cursor?: string;
 };
 
 export const firstPosition: Position = { file: 0, offset: 0, number: 0 };
@@ -24,9 +26,12 @@ export type Item = {
   readonly id: string | undefined;
   /** Unknown fields that were removed from it: `metadta`, `sparse_values[].weight`. */
   readonly ignored?: readonly string[];
+  /** Of another database: the cursor behind it, if it is the last item of its page; and whether it is not. */
+  readonly cursor?: string;
+  readonly isWithin?: boolean;
   /** Why it cannot be sent. */
   readonly problem?: { readonly code: string; readonly reason: string };
 };
 
 /** Where a reader starts: at the beginning, or where an earlier import stopped. */
-export type ReadFrom = { readonly offset: number; readonly number: number };
+export type ReadFrom = Omit<Position, "file">;

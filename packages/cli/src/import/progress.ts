@@ -9,6 +9,7 @@ const lineEveryMs = 5_000;
 /** The rate is measured over about this many milliseconds. */
 const rateWindowMs = 10_000;
 
+/** `bytes` are those of the input; of a server, which has none, its records. */
 export type ProgressUpdate = { readonly bytes: number; readonly records: number };
 
 export interface Progress {
@@ -21,6 +22,8 @@ export interface Progress {
 export type ProgressOptions = {
   /** Size of the whole input in bytes; 0 if unknown. */
   readonly totalBytes: number;
+  /** The sizes are numbers of records. */
+  readonly inRecords?: boolean;
   readonly start: ProgressUpdate;
   readonly quiet: boolean;
   readonly stream: NodeJS.WriteStream;
@@ -33,7 +36,7 @@ export function showProgress(options: ProgressOptions): Progress {
   return options.stream.isTTY && options.totalBytes > 0 ? bar(options) : lines(options, write);
 }
 
-function bar({ totalBytes, start, stream, now = Date.now }: ProgressOptions): Progress {
+function bar({ totalBytes, inRecords = false, start, stream, now = Date.now }: ProgressOptions): Progress {
   const rate = new Rate(start, now);
   const shown = new progressBar.SingleBar(
     {
@@ -47,8 +50,8 @@ function bar({ totalBytes, start, stream, now = Date.now }: ProgressOptions): Pr
   );
   const payload = ({ bytes, records }: ProgressUpdate) => ({
     percent: `${Math.min(100, Math.floor((bytes / totalBytes) * 100))}%`,
-    read: formatBytes(bytes),
-    total_read: formatBytes(totalBytes),
+    read: amountOf(bytes, inRecords),
+    total_read: amountOf(totalBytes, inRecords),
     records: formatCount(records),
     rate: formatCount(rate.recordsPerSecond),
     left: rate.left(totalBytes),
@@ -65,8 +68,12 @@ function bar({ totalBytes, start, stream, now = Date.now }: ProgressOptions): Pr
   };
 }
 
+/** An amount of the input. */
+const amountOf = (amount: number, inRecords: boolean): string =>
+  inRecords ? formatCount(amount) : formatBytes(amount);
+
 function lines(
-  { totalBytes, start, now = Date.now }: ProgressOptions,
+  { totalBytes, inRecords = false, start, now = Date.now }: ProgressOptions,
   write: (line: string) => void,
 ): Progress {
   const rate = new Rate(start, now);
@@ -76,9 +83,9 @@ function lines(
       rate.add(update);
       if (now() - lastLineAt < lineEveryMs) return;
       lastLineAt = now();
-      const total = totalBytes > 0 ? ` of ${formatBytes(totalBytes)}, ${rate.left(totalBytes)}` : "";
+      const total = totalBytes > 0 ? ` of ${amountOf(totalBytes, inRecords)}, ${rate.left(totalBytes)}` : "";
       write(
-        `${formatCount(update.records)} records, ${formatCount(rate.recordsPerSecond)}/s, read ${formatBytes(update.bytes)}${total}`,
+        `${formatCount(update.records)} records, ${formatCount(rate.recordsPerSecond)}/s, read ${amountOf(update.bytes, inRecords)}${total}`,
       );
     },
     say: write,

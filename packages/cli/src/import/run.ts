@@ -13,12 +13,14 @@
 //   3. A transaction of the import is committed only when every line was read and sent.
 
 import { type Database, isQuiverError } from "@quiver/client";
+import { ensureCollection, metricOf } from "@quiver/import";
 import type { MetricName } from "@quiver/protocol/shapes/index-definition";
 import { messageFor } from "../advice.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { countOf, formatCount, formatDuration } from "../values.ts";
 import { type Batch, packBatches } from "./batches.ts";
-import { createWhereMissing, needsOf } from "./create.ts";
+import { needsOf } from "./create.ts";
+import { inOptions } from "./foreign.ts";
 import { hasBareVectors } from "./formats.ts";
 import { fingerprint, standardInput } from "./input-file.ts";
 import { type Input, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
@@ -46,7 +48,8 @@ export type ImportOptions = {
   readonly batchRecords: number;
   readonly batchBytes: number;
   readonly concurrency: number;
-  readonly create?: { readonly metric: MetricName; readonly storeRawText: boolean };
+  /** `metric` undefined: that of the source, or else cosine. */
+  readonly create?: { readonly metric: MetricName | undefined; readonly storeRawText: boolean };
   readonly resume: boolean;
   readonly statePath?: string;
   readonly rejectsPath?: string;
@@ -97,12 +100,29 @@ export type ImportContext = {
 export async function runImport(options: ImportOptions, context: ImportContext): Promise<ImportReport> {
   const inputs = await inspectInputs(options.input);
   if (options.create) {
-    const needs = await needsOf(inputs, options.input);
-    await createWhereMissing(context.client, options.collection, needs, options.create);
+    await create(options.create, options, inputs, context);
   }
   const start = await findStart(options, inputs, context);
   const run = new ImportRun(options, context, inputs, start);
   return await run.run();
+}
+
+async function create(
+  { metric, storeRawText }: NonNullable<ImportOptions["create"]>,
+  { collection, input }: ImportOptions,
+  inputs: readonly Input[],
+  { client }: ImportContext,
+): Promise<void> {
+  const needs = await needsOf(inputs, input);
+  const [{ shape = {} }] = inputs;
+  try {
+    await ensureCollection(client, collection, needs, {
+      metric: () => metricOf(shape, metric),
+      storeRawText,
+    });
+  } catch (error) {
+    throw inOptions(error);
+  }
 }
 
 type Start = {
@@ -128,7 +148,10 @@ async function findStart(
   const identity = await identityOf(options, inputs, context.place);
   // Input from a pipe cannot be read twice.
   if (options.input.files.includes(standardInput)) return fresh(identity, undefined);
-  const statePath = options.statePath ?? statePathOf(options.input.files[0]);
+  const { foreign, files } = options.input;
+  const statePath =
+    options.statePath ??
+    statePathOf(foreign?.server === undefined ? files[0] : `${foreign.format}-${options.collection}`);
   const state = loadState(statePath);
   if (!state) return fresh(identity, statePath);
   if (!options.resume) {
@@ -169,8 +192,11 @@ async function identityOf(
   inputs: readonly Input[],
   url: string,
 ): Promise<ImportIdentity> {
-  const { ids, dimension, format } = input;
-  const files = inputs.filter(({ path }) => path !== standardInput).map(({ path }) => fingerprint(path));
+  const { ids, dimension, format, foreign } = input;
+  const paths = inputs.map(({ path }) => path).filter((path) => path !== standardInput);
+  // A server has no content that could be compared.
+  const ofServer = async (path: string) => ({ path, size: 0, mtimeMs: 0, hash: "" });
+  const files = paths.map(foreign?.server === undefined ? fingerprint : ofServer);
   return {
     url,
     collection,
@@ -186,6 +212,7 @@ async function identityOf(
       ...(input.unknown === "ignore" && { unknown: "ignore" }),
       ...(Object.keys(input.table.columns).length > 0 && { columns: JSON.stringify(input.table.columns) }),
       ...(input.table.asText && { asText: "true" }),
+      ...(foreign !== undefined && { from: foreign.format, foreign: JSON.stringify(foreign.options) }),
     },
   };
 }
@@ -208,6 +235,8 @@ class ImportRun {
   readonly #landed = new Map<number, { batch: Batch; rejected: readonly Rejected[] }>();
   #nextToLand = 0;
   #state: ImportState;
+  /** The last one from which reading can go on. */
+  #resumable: ImportState;
   #stateSavedAt = 0;
   #stateProblem: string | undefined;
   #progress: Progress | undefined;
@@ -219,6 +248,7 @@ class ImportRun {
     this.#inputs = inputs;
     this.#target = start.target;
     this.#state = start.state;
+    this.#resumable = start.state;
     this.#statePath = start.statePath;
     this.#resumed = start.resumed;
     this.#acknowledgedBefore = start.state.acknowledged;
@@ -346,6 +376,7 @@ class ImportRun {
       rejected: this.#rejects.count,
       ignored: withIgnored(this.#state.ignored ?? noneIgnored, batch),
     };
+    if (!batch.isWithin) this.#resumable = this.#state;
     this.#progress?.update({ bytes: batch.bytesRead, records: this.#state.acknowledged });
     if (performance.now() - this.#stateSavedAt >= stateEveryMs) this.#saveState();
   }
@@ -380,7 +411,7 @@ class ImportRun {
     this.#stateSavedAt = performance.now();
     if (this.#statePath === undefined || this.#stateProblem !== undefined) return;
     try {
-      saveState(this.#statePath, this.#state);
+      saveState(this.#statePath, this.#resumable);
     } catch (error) {
       this.#stateProblem = (error as Error).message;
       this.#context.say(
@@ -396,6 +427,7 @@ class ImportRun {
   #showProgress(): void {
     const progress = showProgress({
       totalBytes: this.#inputs.reduce((sum, { size }) => sum + size, 0),
+      inRecords: this.#options.input.foreign?.server !== undefined,
       start: { bytes: bytesBefore(this.#inputs, this.#state), records: this.#state.acknowledged },
       quiet: this.#options.quiet,
       stream: this.#context.stderr,

@@ -260,6 +260,10 @@ describe("progress", () => {
     expect(written).toHaveLength(4);
     expect(written[0]).toMatch(/^5,000 records, 1,000\/s, read 12\.5 B of 100 B, \d+\.\d s left\n$/);
     expect(written.join("")).not.toContain("\u001b");
+    const inRecords = showProgress({ ...options, inRecords: true, quiet: false });
+    now += 5_000;
+    inRecords.update({ bytes: 50, records: 50 });
+    expect(written.pop()).toMatch(/^50 records, 10\/s, read 50 of 100, 5\.0 s left\n$/);
     const quiet = showProgress({ ...options, quiet: true });
     quiet.update({ bytes: 100, records: 1 });
     expect(written).toHaveLength(4);

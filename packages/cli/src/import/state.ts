@@ -23,6 +23,7 @@ export type ImportIdentity = {
   readonly url: string;
   readonly collection: string;
   readonly mode: Mode;
+  /** Of a server only its name. */
   readonly files: readonly Fingerprint[];
   readonly idsFile: Fingerprint | null;
   /** Options that change which records result from the files. */

@@ -1,0 +1,59 @@
+// What does a format of foreign records consist of?
+//
+//   export --read--\
+//                   raw records --record--> ours
+//   server --live--/
+//
+// Records of a file and of a running server are the same, so what becomes of them is written once.
+
+import type { DenseIndexInput, RecordInput } from "@quiver/client";
+import type { Source } from "./source.ts";
+
+export type Metric = DenseIndexInput["distance_metric_type"];
+
+/** What a collection for the records needs, as far as their source tells it before a record is read. */
+export type SourceShape = {
+  readonly dimension?: number;
+  readonly metric?: Metric;
+  /** The source's name of its metric, if there is no such metric here. */
+  readonly otherMetric?: string;
+  readonly sparse?: boolean;
+  readonly text?: boolean;
+};
+
+export type LivePage<Raw> = {
+  readonly raws: readonly Raw[];
+  /** Where the next page begins, in the terms of the source; null behind the last one. */
+  readonly next: string | null;
+};
+
+/** A server that is being read. */
+export type Live<Raw> = {
+  readonly shape: SourceShape;
+  /** Undefined if the source does not tell. */
+  readonly recordsTotal: number | undefined;
+  /** @param from `next` of an earlier page; undefined: from the first record on */
+  pages(from: string | undefined): AsyncGenerator<LivePage<Raw>>;
+  /** Closes what was opened for this reading alone. */
+  close(): Promise<void>;
+};
+
+export type LiveReading = {
+  /** Records of a page. */
+  readonly pageRecords: number;
+  /** Runs a call of the source's client. @throws QuiverError source_failed, or the reason of an interruption */
+  ask<T>(call: () => Promise<T>): Promise<T>;
+};
+
+export type Format<Raw, Options, LiveSource> = {
+  /** What messages call the source. */
+  readonly title: string;
+  /** Most records of a page that the source gives. */
+  readonly pageRecordsMax: number;
+  /** The records of an export. @throws QuiverError for a file of another format */
+  read(source: Source, options: Options): AsyncIterable<Raw>;
+  /** Opens a running server. @throws QuiverError for what cannot be carried over at all, before a record is read */
+  live(source: LiveSource, options: Options, reading: LiveReading): Promise<Live<Raw>>;
+  /** Our record. @throws RecordFault, or QuiverError if no record can be read with these options */
+  record(raw: Raw, options: Options): RecordInput;
+};
