@@ -8,6 +8,7 @@ import { type JsonObject, jsonObjects } from "./json-values.ts";
 import { idOf, invalidRecord, type MetadataKeys, metadataParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
+/** Which keys of the metadata of Chroma are more than metadata. */
 export type ChromaOptions = Pick<MetadataKeys, "document">;
 
 const kinds = ["embeddings", "documents", "metadatas"] as const;

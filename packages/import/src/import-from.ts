@@ -26,13 +26,19 @@ export type { ImportSource } from "./source.ts";
 
 /** What the formats need to know. */
 export type FormatOptions = {
+  /** Pages of `collection.get` as JSON. */
   chroma: ChromaOptions;
+  /** CSV with a header, as `COPY` writes it. */
   pgvector: PgvectorOptions;
+  /** Vectors as JSON, as requests and answers have them. */
   pinecone: PineconeOptions;
+  /** Points as JSON, or answers of `points/scroll`. */
   qdrant: QdrantOptions;
 };
+/** The database that a file comes from. */
 export type ImportFormat = keyof FormatOptions;
 
+/** How far an import is. */
 export type ImportProgress = {
   /** Bytes that were read of the file, as it is stored. */
   bytesRead: number;
@@ -42,6 +48,7 @@ export type ImportProgress = {
   acknowledged: number;
 };
 
+/** Options of an import: those of its format, of the upserts, and these. */
 export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
   Omit<BatchOptions, "onProgress"> & {
     /** Called after each request. */
@@ -50,7 +57,13 @@ export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
     signal?: AbortSignal;
   };
 
-export type ImportResult = { records: number; bytesRead: number };
+/** What an import has done. */
+export type ImportResult = {
+  /** Records that are in the collection. */
+  records: number;
+  /** Bytes that were read of the file, as it is stored. */
+  bytesRead: number;
+};
 
 /** Either kind of collection: with `withEmbeddings`, records without a vector get that of their text. */
 export type ImportTarget = Pick<Collection, "upsert"> | Pick<TextCollection, "upsert">;

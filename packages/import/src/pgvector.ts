@@ -9,6 +9,7 @@ import { parse } from "csv-parse";
 import { idOf, invalidRecord } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
+/** How the table of pgvector is read. */
 export type PgvectorOptions = {
   /** Which column is what. Columns that are named nowhere become metadata. */
   columns?: {

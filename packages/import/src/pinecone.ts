@@ -8,6 +8,7 @@ import { jsonObjects } from "./json-values.ts";
 import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
+/** Which keys of the metadata of Pinecone are more than metadata. */
 export type PineconeOptions = MetadataKeys;
 
 export async function* readPinecone(source: Source, options: PineconeOptions): AsyncGenerator<RecordInput> {

@@ -8,6 +8,7 @@ import { jsonObjects } from "./json-values.ts";
 import { idOf, invalidRecord, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
+/** Which keys of the payload are more than metadata, and which vector is which. */
 export type QdrantOptions = MetadataKeys & {
   /** Name of the dense vector to take, if points have several. Default: the only one. */
   vector?: string;

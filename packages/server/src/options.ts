@@ -5,6 +5,7 @@
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
+/** How a server is configured. What is left out has its default; `--help` of `quiver serve` has the same settings. */
 export type ServerOptions = {
   /** Directory of all data; created if it does not exist. Only one server can use it at a time. */
   dataDir: string;

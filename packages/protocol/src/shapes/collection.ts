@@ -67,38 +67,60 @@ export const CollectionCreated = Type.Object({
   description: Type.Optional(Type.String()),
 });
 
-export const CollectionSummary = Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-  damaged: Type.Optional(
-    Type.Boolean({
-      description: "Present only if true: the stored data is damaged and the collection is not served.",
-    }),
-  ),
-});
+const name = Type.String({ description: "Its name, which is its id." });
+const description = Type.Optional(Type.String({ description: "Absent if none was given." }));
+
+export const CollectionSummary = Type.Object(
+  {
+    name,
+    description,
+    damaged: Type.Optional(
+      Type.Boolean({
+        description: "Present only if true: the stored data is damaged and the collection is not served.",
+      }),
+    ),
+  },
+  { description: "A collection in a list." },
+);
 
 export const CollectionList = Type.Object({ collections: Type.Array(CollectionSummary) });
 
-export const CollectionDetail = Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-  dense_vector: Type.Object({
-    enabled: Type.Boolean(),
-    dimension: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-  }),
-  sparse_vector: Type.Object({ enabled: Type.Boolean() }),
-  tf_idf_options: Type.Object({ enabled: Type.Boolean() }),
-  config: Type.Object({
-    max_vectors: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-    replication_factor: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-    memory_budget_bytes: Type.Optional(
-      Type.Integer({ description: "Absent if the collection has no separate limit." }),
+const enabled = Type.Boolean({ description: "Whether records may have this kind of content." });
+const nullableInteger = (text: string) =>
+  Type.Unsafe<number | null>({ type: ["integer", "null"], description: text });
+
+export const CollectionDetail = Type.Object(
+  {
+    name,
+    description,
+    dense_vector: Type.Object(
+      {
+        enabled,
+        dimension: nullableInteger("Number of values of every dense vector; null if they are not enabled."),
+      },
+      { description: "Dense vectors." },
     ),
-  }),
-  store_raw_text: Type.Boolean(),
-  vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
-  loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
-});
+    sparse_vector: Type.Object({ enabled }, { description: "Sparse vectors." }),
+    tf_idf_options: Type.Object({ enabled }, { description: "Text search (BM25)." }),
+    config: Type.Object(
+      {
+        max_vectors: nullableInteger("Maximum number of live vectors; null: unlimited."),
+        replication_factor: nullableInteger("As it was given, without effect."),
+        memory_budget_bytes: Type.Optional(
+          Type.Integer({
+            description:
+              "Memory limit of its indexes, in bytes. Absent if the collection has no separate limit.",
+          }),
+        ),
+      },
+      { description: "The limits of the collection." },
+    ),
+    store_raw_text: Type.Boolean({ description: "Whether texts can be returned." }),
+    vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
+    loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
+  },
+  { description: "A collection with its configuration and state." },
+);
 
 export type CreateCollection = Static<typeof CreateCollection>;
 export type CollectionCreated = Static<typeof CollectionCreated>;

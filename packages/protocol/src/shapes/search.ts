@@ -263,10 +263,10 @@ const standing = {
 };
 
 const SparseMatch = Type.Object({
-  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
+  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff, description: "The index that both have." }),
   query_value: Type.Number({ description: "The query's value, as a 32-bit float." }),
   stored_value: Type.Number({ description: "The record's value, as a 32-bit float." }),
-  product: Type.Number(),
+  product: Type.Number({ description: "The product of the two." }),
 });
 
 const TextMatch = Type.Object({
@@ -293,7 +293,7 @@ const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schem
 
 export const Explanation = Type.Object(
   {
-    dense: orNull(Type.Object(standing)),
+    dense: orNull(Type.Object(standing, { description: "The dense leg." })),
     sparse: orNull(
       Type.Object({
         ...standing,
@@ -327,20 +327,29 @@ const { dense_values, sparse_values, metadata } = Type.Partial(VectorRecord).pro
 /** Present where a search asks for them. */
 const included = { dense_values, sparse_values, metadata };
 
-export const SearchResult = Type.Object({
-  id: Type.String(),
-  document_id: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  score: Type.Number({ description: "Higher is better." }),
-  text: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  explanation: Type.Optional(Explanation),
-  ...included,
-  group: Type.Optional(
-    Type.Unsafe<FilterValue | null>({
-      type: ["string", "number", "boolean", "null"],
-      description: "With group_by: the document or value of the result's group; null if it has none.",
-    } as unknown as TSchema),
-  ),
-});
+export const SearchResult = Type.Object(
+  {
+    id: Type.String({ description: "The id of the record." }),
+    document_id: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description: "The document that it belongs to; null if it has none.",
+    }),
+    score: Type.Number({ description: "Higher is better." }),
+    text: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description: "Its text; null unless it was asked for and the collection has store_raw_text.",
+    }),
+    explanation: Type.Optional(Explanation),
+    ...included,
+    group: Type.Optional(
+      Type.Unsafe<FilterValue | null>({
+        type: ["string", "number", "boolean", "null"],
+        description: "With group_by: the document or value of the result's group; null if it has none.",
+      } as unknown as TSchema),
+    ),
+  },
+  { description: "A record that a search has found." },
+);
 
 export const FilterExplanation = Type.Object(
   {
@@ -366,12 +375,15 @@ export const FilterExplanation = Type.Object(
   },
 );
 
-export const SearchResponse = Type.Object({
-  results: Type.Array(SearchResult, {
-    description: "By descending score, ties by id; with diversity, in the order of choice.",
-  }),
-  filter: Type.Optional(FilterExplanation),
-});
+export const SearchResponse = Type.Object(
+  {
+    results: Type.Array(SearchResult, {
+      description: "By descending score, ties by id; with diversity, in the order of choice.",
+    }),
+    filter: Type.Optional(FilterExplanation),
+  },
+  { description: "What a search has found." },
+);
 export const BatchSearchResponse = Type.Array(SearchResponse, {
   description: "In the order of the queries.",
 });
