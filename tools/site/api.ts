@@ -1,0 +1,134 @@
+// How does the reference of the published packages come about?
+//
+// From the declarations that `npm run pack` writes, for they are what a program sees: types that the workspace derives from schemas are
+// written out there, with the schemas' descriptions. Everything that an entry exports must be documented; what is not, is an error.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Application, type DeclarationReflection, LogLevel, ReflectionKind } from "typedoc";
+import type { Generated } from "./contents.ts";
+
+/** The declarations of each package's entry, relative to the folder of its package. */
+const entries: Readonly<Record<string, string>> = {
+  "@quiver/client": "dist/client.d.ts",
+  "@quiver/database": "dist/index.d.ts",
+  "@quiver/import": "dist/import-from.d.ts",
+  "@quiver/langchain": "dist/vector-store.d.ts",
+  "@quiver/llamaindex": "dist/vector-store.d.ts",
+  "@quiver/mcp": "dist/index.d.ts",
+};
+
+/**
+ * @param root of the project
+ * @param packages folder with the packages as they are published
+ * @param pages folder of the pages
+ * @returns the pages, and what is wrong with the documentation
+ */
+export async function writeApiReference(
+  root: string,
+  packages: string,
+  pages: string,
+): Promise<{ page: Generated; errors: string[] }> {
+  const names = Object.keys(entries);
+  const entryOf = (name: string) => join(packages, name, entries[name]);
+  // The compiler finds the packages as they are published, not those of the workspace.
+  const paths = Object.fromEntries(
+    names.flatMap((name) => [
+      [name, [entryOf(name)]],
+      [`${name}/internal/*`, [join(packages, name, "dist/*.d.ts")]],
+    ]),
+  );
+  const work = join(root, ".cache", "site", "typedoc");
+  mkdirSync(work, { recursive: true });
+  const tsconfig = join(work, "tsconfig.json");
+  const compilerOptions = {
+    target: "esnext",
+    module: "nodenext",
+    moduleResolution: "nodenext",
+    lib: ["esnext", "dom"],
+    types: ["node"],
+    typeRoots: [join(root, "node_modules/@types")],
+    strict: true,
+    skipLibCheck: true,
+    noEmit: true,
+    paths,
+  };
+  writeFileSync(tsconfig, JSON.stringify({ compilerOptions, files: names.map(entryOf) }));
+  const app = await Application.bootstrapWithPlugins({
+    plugin: ["typedoc-plugin-markdown"],
+    entryPoints: names.map(entryOf),
+    tsconfig,
+    basePath: packages,
+    readme: "none",
+    outputs: [{ name: "markdown", path: join(pages, "api") }],
+    name: "TypeScript",
+    disableSources: true,
+    disableGit: true,
+    excludePrivate: true,
+    excludeProtected: true,
+    excludeInternal: true,
+    excludeExternals: false,
+    logLevel: LogLevel.Warn,
+    sort: ["kind", "alphabetical"],
+    validation: {
+      notExported: false,
+      invalidLink: true,
+      rewrittenLink: true,
+      notDocumented: true,
+      unusedMergeModuleWith: true,
+    },
+    // Fields that say all in their name need no sentence; a constructor is described by its class.
+    requiredToBeDocumented: ["Variable", "Function", "Class", "Interface", "Method", "Accessor", "TypeAlias"],
+    ...markdownOptions,
+  } as Record<string, unknown>);
+  const faults = collectFaults(app);
+  const project = await app.convert();
+  if (project === undefined)
+    return { page: overview(names), errors: ["typedoc made no reference", ...faults] };
+  for (const module of project.children ?? []) rename(module, names);
+  app.validate(project);
+  await app.generateOutputs(project);
+  return { page: overview(names), errors: faults };
+}
+
+const overview = (names: readonly string[]): Generated => ({
+  file: "api/index.md",
+  text: "TypeScript",
+  parts: names.map((name) => ({ file: `api/${name}/index.md`, text: name })),
+});
+
+/** One page for each package, and a table of fields for each type. */
+const markdownOptions = {
+  entryFileName: "index",
+  fileExtension: ".md",
+  hideBreadcrumbs: true,
+  hidePageHeader: true,
+  useCodeBlocks: true,
+  expandObjects: false,
+  parametersFormat: "table",
+  interfacePropertiesFormat: "table",
+  classPropertiesFormat: "table",
+  typeAliasPropertiesFormat: "table",
+  typeDeclarationFormat: "table",
+  propertyMembersFormat: "table",
+  enumMembersFormat: "table",
+  sanitizeComments: true,
+};
+
+/** A module has the name of its package, and its page that of the folder. */
+function rename(module: DeclarationReflection, names: readonly string[]): void {
+  if (!module.kindOf(ReflectionKind.Module)) return;
+  const name = names.find((each) => module.name.startsWith(each));
+  if (name !== undefined) module.name = name;
+}
+
+/** Keeps what typedoc warns of, which it would only print. */
+function collectFaults(app: Application): string[] {
+  const faults: string[] = [];
+  const { logger } = app;
+  const keep = (message: unknown) => void faults.push(`api: ${String(message)}`);
+  logger.validationWarning = keep as never;
+  logger.warn = keep as never;
+  logger.error = keep as never;
+  return faults;
+}
