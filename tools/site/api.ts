@@ -5,7 +5,7 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Application, type DeclarationReflection, LogLevel, ReflectionKind } from "typedoc";
+import { Application, Comment, type DeclarationReflection, LogLevel, ReflectionKind } from "typedoc";
 import type { Generated } from "./contents.ts";
 
 /** The declarations of each package's entry, relative to the folder of its package. */
@@ -62,6 +62,8 @@ export async function writeApiReference(
     readme: "none",
     outputs: [{ name: "markdown", path: join(pages, "api") }],
     name: "TypeScript",
+    // What the database exports of the client is described there.
+    excludeReferences: true,
     disableSources: true,
     disableGit: true,
     excludePrivate: true,
@@ -85,7 +87,7 @@ export async function writeApiReference(
   const project = await app.convert();
   if (project === undefined)
     return { page: overview(names), errors: ["typedoc made no reference", ...faults] };
-  for (const module of project.children ?? []) rename(module, names);
+  for (const module of project.children ?? []) introduce(module, names);
   app.validate(project);
   await app.generateOutputs(project);
   return { page: overview(names), errors: faults };
@@ -102,6 +104,7 @@ const markdownOptions = {
   entryFileName: "index",
   fileExtension: ".md",
   hideBreadcrumbs: true,
+  indexFormat: "table",
   hidePageHeader: true,
   useCodeBlocks: true,
   expandObjects: false,
@@ -115,11 +118,17 @@ const markdownOptions = {
   sanitizeComments: true,
 };
 
-/** A module has the name of its package, and its page that of the folder. */
-function rename(module: DeclarationReflection, names: readonly string[]): void {
-  if (!module.kindOf(ReflectionKind.Module)) return;
+/** A module has the name of its package, and leads to the page that says how to use it. */
+function introduce(module: DeclarationReflection, names: readonly string[]): void {
   const name = names.find((each) => module.name.startsWith(each));
-  if (name !== undefined) module.name = name;
+  if (!module.kindOf(ReflectionKind.Module) || name === undefined) return;
+  module.name = name;
+  const also =
+    name === "@quiver/database"
+      ? " It also exports everything of [@quiver/client](/api/@quiver/client/index.md)."
+      : "";
+  const text = `[How to use it](/packages/${name.replace("@quiver/", "")}.md).${also}`;
+  module.comment = new Comment([{ kind: "text", text }]);
 }
 
 /** Keeps what typedoc warns of, which it would only print. */

@@ -122,7 +122,7 @@ function beginningOf(path: string, text: string): { title: string; about: string
   if (heading === undefined || paragraph === undefined)
     throw new Error(`${path} has no heading, or no paragraph`);
   const about = textOf(paragraph).replaceAll(/\s+/g, " ");
-  return { title: textOf(heading), about: /^.+?[.:](?= |$)/.exec(about)?.[0].replace(/:$/, ".") ?? about };
+  return { title: textOf(heading), about: /^.+?[.](?= |$)/.exec(about)?.[0] ?? about };
 }
 
 function item({ file, text, parts }: Generated): SidebarItem {

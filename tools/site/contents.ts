@@ -7,8 +7,6 @@ import { posix } from "node:path";
 
 export type Group = {
   readonly title: string;
-  /** What a reader finds in it, for llms.txt. */
-  readonly about: string;
   /** Paths of documents, or entries of pages that are generated: a path of the site and the text of the link. */
   readonly entries: readonly (string | Generated)[];
   /** Closed in the sidebar until it is opened; in llms.txt what a reader with little room can leave out. */
@@ -71,7 +69,6 @@ export function siteFile(path: string): string {
 export const groups = (generated: readonly Generated[]): readonly Group[] => [
   {
     title: "Start",
-    about: "install it, call it, see it",
     entries: [
       "README.md",
       "packages/client/README.md",
@@ -84,7 +81,6 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Search",
-    about: "dense, sparse, full-text and hybrid search, filters, explanations",
     entries: [
       "docs/dense-index.md",
       "docs/text-search.md",
@@ -96,12 +92,10 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Operate",
-    about: "a server in production: deployment, keys, backups, what survives a failure",
     entries: ["docs/running.md", "docs/security.md", "docs/backup.md", "docs/reliability.md"],
   },
   {
     title: "Integrations",
-    about: "frameworks, tools of language models, imports",
     entries: [
       "docs/integrations.md",
       "packages/langchain/README.md",
@@ -112,23 +106,19 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Coming from",
-    about: "the words of other databases in those of Quiver, with a program",
     entries: ["docs/coming-from/*"],
   },
   {
     title: "Reference",
-    about: "every operation, every type, every command, every promise",
     entries: [...generated, "SPEC.md"],
   },
   {
     title: "Benchmarks",
-    about: "measured beside other engines in the same run",
     entries: ["docs/benchmarks.md", "docs/benchmarks-*"],
     optional: true,
   },
   {
     title: "How it is built",
-    about: "architecture, how to contribute, and the reasons for design choices",
     entries: ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions/*"],
     optional: true,
   },
@@ -149,7 +139,7 @@ export function arrange(
   const placed = new Set<string>();
   const arranged = groups(generated).map((group) => ({
     group,
-    entries: group.entries.flatMap((entry) => {
+    entries: group.entries.flatMap((entry): readonly (string | Generated)[] => {
       if (typeof entry !== "string") return [entry];
       const found = entry.endsWith("*")
         ? documents.filter((path) => path.startsWith(entry.slice(0, -1)) && !named.has(path))

@@ -44,13 +44,13 @@ const batch = Array.from({ length: 200 }, (_, at) => vector(`vec_${at}`));
 /** A run through the whole client, in an order in which each request finds what it needs. */
 export const recorded = (adminKey: string): readonly Recorded[] => [
   {
-    call: "Client(host, username, password)",
+    call: "Client()",
     request: ["POST", "/auth/create-session", { username: "admin", password: adminKey }],
     accepts: [200],
     reads: ["access_token"],
   },
   {
-    call: "client.create_collection(name, dimension)",
+    call: "client.create_collection()",
     request: [
       "POST",
       collections,
@@ -66,14 +66,14 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     ],
     accepts: [200, 201],
   },
-  { call: "client.get_collection(name)", request: ["GET", c], accepts: [200] },
+  { call: "client.get_collection()", request: ["GET", c], accepts: [200] },
   {
     call: "client.list_collections()",
     request: ["GET", collections],
     accepts: [200],
     reads: ["collections", "collections.[].name"],
   },
-  { call: "Collection.loaded(client)", request: ["GET", `${collections}/loaded`], accepts: [200] },
+  { call: "Collection.loaded()", request: ["GET", `${collections}/loaded`], accepts: [200] },
   {
     call: "collection.get_info()",
     request: ["GET", c],
@@ -81,7 +81,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: ["name", "dense_vector.dimension", "sparse_vector.enabled", "tf_idf_options.enabled"],
   },
   {
-    call: "collection.create_index(distance_metric)",
+    call: "collection.create_index()",
     request: [
       "POST",
       `${c}/indexes/dense`,
@@ -105,17 +105,17 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     accepts: [200, 201],
   },
   {
-    call: "collection.create_sparse_index(name)",
+    call: "collection.create_sparse_index()",
     request: ["POST", `${c}/indexes/sparse`, { name: "sparse", quantization: 64, sample_threshold: 1000 }],
     accepts: [200, 201],
   },
   {
-    call: "collection.create_tf_idf_index(name)",
+    call: "collection.create_tf_idf_index()",
     request: ["POST", `${c}/indexes/tf-idf`, { name: "words", sample_threshold: 1000, k1: 1.2, b: 0.75 }],
     accepts: [200, 201],
   },
   {
-    call: "Indexes(client).get(collection_name)",
+    call: "Indexes(client).get()",
     request: ["GET", `${c}/indexes`],
     accepts: [200],
     reads: ["dense.name", "sparse.name", "tf-idf.name"],
@@ -127,12 +127,12 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: ["transaction_id"],
   },
   {
-    call: "txn.upsert_vector(vector)",
+    call: "txn.upsert_vector()",
     request: ["POST", `${t}/upsert`, { vectors: [vector("vec_0")] }],
     accepts: [200, 204],
   },
   {
-    call: "txn.batch_upsert_vectors(vectors)",
+    call: "txn.batch_upsert_vectors()",
     request: ["POST", `${t}/upsert`, { vectors: batch }],
     accepts: [200, 204],
   },
@@ -146,12 +146,12 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
   },
   { call: "txn.abort()", request: ["POST", `${t}/abort`], accepts: [200, 204] },
   {
-    call: "collection.stream_upsert(vectors)",
+    call: "collection.stream_upsert()",
     request: ["POST", `${c}/streaming/upsert`, { vectors: [vector("streamed")] }],
     accepts: [200, 201, 204],
   },
   {
-    call: "collection.search.dense(query_vector)",
+    call: "collection.search.dense()",
     request: [
       "POST",
       `${c}/search/dense`,
@@ -161,7 +161,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: found,
   },
   {
-    call: "index.query(vector)",
+    call: "index.query()",
     request: [
       "POST",
       `${c}/search/dense`,
@@ -171,7 +171,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: found,
   },
   {
-    call: "collection.search.batch_dense(queries)",
+    call: "collection.search.batch_dense()",
     request: [
       "POST",
       `${c}/search/batch-dense`,
@@ -185,7 +185,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: foundOfEach,
   },
   {
-    call: "collection.search.sparse(query_terms)",
+    call: "collection.search.sparse()",
     request: [
       "POST",
       `${c}/search/sparse`,
@@ -195,7 +195,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: found,
   },
   {
-    call: "collection.search.batch_sparse(query_terms_list)",
+    call: "collection.search.batch_sparse()",
     request: [
       "POST",
       `${c}/search/batch-sparse`,
@@ -205,13 +205,13 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: foundOfEach,
   },
   {
-    call: "collection.search.text(query_text)",
+    call: "collection.search.text()",
     request: ["POST", `${c}/search/tf-idf`, { query: "fox", top_k: 10, return_raw_text: true }],
     accepts: [200],
     reads: found,
   },
   {
-    call: "collection.search.batch_tf_idf_search(queries)",
+    call: "collection.search.batch_tf_idf_search()",
     request: [
       "POST",
       `${c}/search/batch-tf-idf`,
@@ -221,13 +221,13 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: foundOfEach,
   },
   {
-    call: "collection.search.batch_text(query_texts)",
+    call: "collection.search.batch_text()",
     request: ["POST", `${c}/search/batch-text`, { queries: ["fox"], top_k: 10, return_raw_text: false }],
     accepts: [200],
     refused: [404, "route_not_found"],
   },
   {
-    call: "collection.search.hybrid_search(queries)",
+    call: "collection.search.hybrid_search()",
     request: [
       "POST",
       `${c}/search/hybrid`,
@@ -243,26 +243,26 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: found,
   },
   {
-    call: "collection.vectors.get(vector_id)",
+    call: "collection.vectors.get()",
     request: ["GET", `${c}/vectors/vec_1`],
     accepts: [200],
     reads: record,
   },
   {
-    call: "index.fetch_vector(vector_id)",
+    call: "index.fetch_vector()",
     request: ["GET", `${c}/vectors/vec_1`],
     accepts: [200],
     reads: ["id"],
   },
   {
-    call: "collection.vectors.get_by_document_id(document_id)",
+    call: "collection.vectors.get_by_document_id()",
     request: ["GET", `${c}/vectors?document_id=doc_0`],
     accepts: [200],
     reads: record.map((field) => `[].${field}`),
   },
-  { call: "collection.vectors.exists(vector_id)", request: ["HEAD", `${c}/vectors/vec_1`], accepts: [200] },
+  { call: "collection.vectors.exists()", request: ["HEAD", `${c}/vectors/vec_1`], accepts: [200] },
   {
-    call: "collection.neighbors(vector_id)",
+    call: "collection.neighbors()",
     request: ["GET", `${c}/vectors/vec_1/neighbors`],
     accepts: [200],
   },
@@ -279,13 +279,13 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     reads: version,
   },
   {
-    call: "collection.versions.get(version_hash)",
+    call: "collection.versions.get()",
     request: ["GET", `${c}/versions/{hash}`],
     accepts: [200],
     reads: version,
   },
   {
-    call: "collection.set_version(version)",
+    call: "collection.set_version()",
     request: ["PUT", `${c}/versions/current`, { version: "{hash}" }],
     accepts: [200],
     refused: [405, "method_not_allowed"],
@@ -297,7 +297,7 @@ export const recorded = (adminKey: string): readonly Recorded[] => [
     refused: [404, "route_not_found"],
   },
   {
-    call: "collection.stream_delete(vector_id)",
+    call: "collection.stream_delete()",
     request: ["DELETE", `${c}/streaming/vectors/streamed`],
     accepts: [200, 201, 204],
   },

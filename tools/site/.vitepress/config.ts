@@ -24,6 +24,8 @@ export default {
   cacheDir: join(cache, "vitepress"),
   outDir: out,
   metaChunk: true,
+  // The index of the search is one file, which is loaded when the search is opened.
+  vite: { build: { chunkSizeWarningLimit: 5_000 } },
   head: [["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }]],
   markdown: {
     // The documents' links name headings as code hosts do.
