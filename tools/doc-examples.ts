@@ -7,7 +7,7 @@
 //   ```ts no-run               compiled, not run (a fragment, or something that does not end)
 //   ```ts continues            one program with the block before it in the same document; also of the other languages
 //   ```sh run                  run by bash, where `quiver` and `npm run quiver --` are the command line
-//   ```sh                      only read by bash: most commands are about the reader's machine
+//   ```sh                      only read: most commands are about the reader's machine (doc-commands.ts)
 //   ```json                    parsed
 //
 // Blocks of other languages (text, nginx) are not checked.
@@ -25,6 +25,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseSync } from "rolldown/utils";
 import { type Ending, endOf, startNode } from "./children.ts";
+import { commandFaults } from "./doc-commands.ts";
 import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -189,6 +190,10 @@ async function readOthers(programs: readonly Program[]): Promise<string[]> {
     if (language === "json") return jsonFault(example);
     const [command, ...args] = readers[language];
     const { code, output } = await endOf(spawn(command, [...args, file], { stdio: "pipe" }));
+    if (code === 0 && language === "sh" && !example.runs) {
+      const faults = await commandFaults(text);
+      return faults.map((fault) => `${path}:${line}: ${fault}`);
+    }
     if (code === 0) return [];
     return [`${path}:${line}: ${inTermsOfDocuments(output.trim(), [{ example, file, name }])}`, text.trim()];
   });
