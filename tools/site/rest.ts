@@ -108,7 +108,7 @@ export async function writeRestReference(pages: string, files: string): Promise<
   ]);
   const more =
     "[The same, to try out](/reference/index.html) against a server on your machine (start it with `--cors-origin` and the address of this page), and [the OpenAPI 3.1 document](/openapi.json). A running server has both at `/docs` and `/openapi.json`.";
-  const start = ["# REST", document.info.description, more, errorsText(operations), ...table].join("\n\n");
+  const start = ["# REST", document.info.description, more, ...table, errorsText(operations)].join("\n\n");
   writeFileSync(join(pages, "rest", "index.md"), `${start}\n`);
   const parts = document.tags.map(({ name }) => ({ file: `rest/${nameOf(name)}.md`, text: name }));
   return { file: "rest/index.md", text: "REST", parts: [...parts, interactive] };
