@@ -167,16 +167,10 @@ function section(path: string, method: string, operation: Operation): string {
     if (schema.properties !== undefined || schema.items !== undefined || schema.anyOf !== undefined)
       parts.push(fieldTable(schema, false));
   }
-  const failures = Object.entries(responses).flatMap(([status, { description: text = "" }]) =>
-    status.startsWith("2") ? [] : [`${status} ${codesIn(text).map(codeLink).join(", ")}`],
-  );
-  parts.push(`**Errors**: ${failures.join("; ")}.`);
+  const failures = Object.keys(responses).filter((status) => !status.startsWith("2"));
+  parts.push(`**Errors**: ${failures.join(", ")} ([the codes](/rest/index.md#errors)).`);
   return parts.join("\n\n");
 }
-
-const codesIn = (description: string): string[] =>
-  [...description.matchAll(/^- `(\w+)`/gm)].map(([, code]) => code);
-const codeLink = (code: string): string => `[\`${code}\`](/rest/index.md#errors)`;
 
 /** All codes with their statuses and meanings. */
 function errorsText(operations: readonly { operation: Operation }[]): string {

@@ -28,6 +28,8 @@ export default {
   vite: { build: { chunkSizeWarningLimit: 5_000 } },
   head: [["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }]],
   markdown: {
+    // Of the themes that come with it, those whose comments can be read by everybody (WCAG AA).
+    theme: { light: "github-light-high-contrast", dark: "github-dark-default" },
     // The documents' links name headings as code hosts do.
     anchor: { slugify: slug },
     config(markdown: { core: { ruler: { push(name: string, rule: (state: State) => void): void } } }) {

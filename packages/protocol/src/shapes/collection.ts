@@ -4,24 +4,27 @@ import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
 import { Fields, Maybe } from "./common.ts";
 
-export const CollectionConfig = Fields({
-  max_vectors: Maybe(
-    Type.Integer({
-      minimum: 1,
-      description: "Maximum number of live vectors in the collection; null: unlimited.",
-    }),
-  ),
-  replication_factor: Maybe(
-    Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
-  ),
-  memory_budget_bytes: Maybe(
-    Type.Integer({
-      minimum: 1,
-      description:
-        "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
-    }),
-  ),
-});
+export const CollectionConfig = Fields(
+  {
+    max_vectors: Maybe(
+      Type.Integer({
+        minimum: 1,
+        description: "Maximum number of live vectors in the collection; null: unlimited.",
+      }),
+    ),
+    replication_factor: Maybe(
+      Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
+    ),
+    memory_budget_bytes: Maybe(
+      Type.Integer({
+        minimum: 1,
+        description:
+          "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
+      }),
+    ),
+  },
+  { description: "Limits of the collection; an empty object for none." },
+);
 
 export const CreateCollection = Fields(
   {
@@ -30,26 +33,35 @@ export const CreateCollection = Fields(
         "Unique name, also the collection's id: 1 to 255 bytes of UTF-8 without / \\ ? # % and control characters, not '.', '..' or 'loaded'.",
     }),
     description: Maybe(Type.String({ description: "Free text, at most 64 KiB." })),
-    dense_vector: Fields({
-      enabled: Type.Boolean({ description: "Enables dense vectors." }),
-      dimension: Maybe(
-        Type.Integer({
-          minimum: 1,
-          maximum: limits.dimensionMax,
-          description: "Number of values of every dense vector. Required when enabled.",
-        }),
-      ),
-      auto_create_index: Maybe(
-        Type.Boolean({ description: "Creates the dense index with default settings." }),
-      ),
-    }),
-    sparse_vector: Fields({
-      enabled: Type.Boolean({ description: "Enables sparse vectors." }),
-      auto_create_index: Maybe(
-        Type.Boolean({ description: "Creates the sparse index with default settings." }),
-      ),
-    }),
-    tf_idf_options: Fields({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
+    dense_vector: Fields(
+      {
+        enabled: Type.Boolean({ description: "Enables dense vectors." }),
+        dimension: Maybe(
+          Type.Integer({
+            minimum: 1,
+            maximum: limits.dimensionMax,
+            description: "Number of values of every dense vector. Required when enabled.",
+          }),
+        ),
+        auto_create_index: Maybe(
+          Type.Boolean({ description: "Creates the dense index with default settings." }),
+        ),
+      },
+      { description: "Dense vectors." },
+    ),
+    sparse_vector: Fields(
+      {
+        enabled: Type.Boolean({ description: "Enables sparse vectors." }),
+        auto_create_index: Maybe(
+          Type.Boolean({ description: "Creates the sparse index with default settings." }),
+        ),
+      },
+      { description: "Sparse vectors." },
+    ),
+    tf_idf_options: Fields(
+      { enabled: Type.Boolean({ description: "Enables text search (BM25)." }) },
+      { description: "Texts." },
+    ),
     config: CollectionConfig,
     store_raw_text: Maybe(
       Type.Boolean({
@@ -61,14 +73,10 @@ export const CreateCollection = Fields(
   { description: "A new collection. At least one of the three kinds must be enabled." },
 );
 
-export const CollectionCreated = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-});
-
 const name = Type.String({ description: "Its name, which is its id." });
 const description = Type.Optional(Type.String({ description: "Absent if none was given." }));
+
+export const CollectionCreated = Type.Object({ id: name, name, description });
 
 export const CollectionSummary = Type.Object(
   {

@@ -71,22 +71,28 @@ export const HnswProperties = Fields({
   ),
 });
 
-export const DenseIndex = Fields({
-  name: IndexName,
-  distance_metric_type: OneOf(metricNames),
-  quantization: Quantization,
-  index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
-});
+export const DenseIndex = Fields(
+  {
+    name: IndexName,
+    distance_metric_type: OneOf(metricNames),
+    quantization: Quantization,
+    index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
+  },
+  { description: "A dense index: approximate nearest neighbours by a graph (HNSW) over quantized vectors." },
+);
 
-export const SparseIndex = Fields({
-  name: IndexName,
-  quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
-    type: "integer",
-    enum: sparseLevels,
-    description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
-  } as never),
-  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
-});
+export const SparseIndex = Fields(
+  {
+    name: IndexName,
+    quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
+      type: "integer",
+      enum: sparseLevels,
+      description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
+    } as never),
+    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+  },
+  { description: "A sparse index: the greatest dot products." },
+);
 
 /** The values of `language` of a text index. Some languages have stop words but no stemmer; `none` has neither. */
 export const textLanguages = [
@@ -138,29 +144,32 @@ export const textLanguages = [
   "none",
 ] as const;
 
-export const TextIndex = Fields({
-  name: IndexName,
-  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
-  k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
-  b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
-  language: Maybe(
-    OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
-  ),
-  stop_words: Maybe(
-    Type.Array(Type.String(), {
-      maxItems: limits.stopWordsMax,
-      description:
-        "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
-    }),
-  ),
-  positions: Maybe(
-    Type.Boolean({
-      default: false,
-      description:
-        "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
-    }),
-  ),
-});
+export const TextIndex = Fields(
+  {
+    name: IndexName,
+    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+    k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
+    b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
+    language: Maybe(
+      OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
+    ),
+    stop_words: Maybe(
+      Type.Array(Type.String(), {
+        maxItems: limits.stopWordsMax,
+        description:
+          "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
+      }),
+    ),
+    positions: Maybe(
+      Type.Boolean({
+        default: false,
+        description:
+          "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
+      }),
+    ),
+  },
+  { description: "A text index: BM25." },
+);
 
 /** The types of a metadata index. */
 export const metadataTypes = ["keyword", "number", "boolean", "datetime"] as const;
