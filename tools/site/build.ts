@@ -7,7 +7,16 @@
 // The documents stay where they are, readable on a code host; the pages are a copy whose links are those of the site. The generator gets what
 // is in .vitepress beside this file, and the table of contents as a file.
 
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, posix, resolve } from "node:path";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { toString as textOf } from "mdast-util-to-string";
@@ -29,6 +38,8 @@ const cache = join(root, ".cache", "site");
 const pages = join(cache, "pages");
 /** The static files, for the generator; it copies them as they are. */
 const files = join(pages, "public");
+/** The site itself. */
+const out = join(cache, "built");
 
 /** What .vitepress/config.ts needs to know. */
 export type SiteContents = {
@@ -38,9 +49,13 @@ export type SiteContents = {
 };
 export type SidebarItem = { text: string; link?: string; collapsed?: boolean; items?: SidebarItem[] };
 
-/** Builds the site. @returns what is wrong with it: dead links, what is exported and not documented */
-export async function buildSite({ out, base }: { out: string; base: string }): Promise<string[]> {
-  for (const folder of [pages, out]) rmSync(folder, { recursive: true, force: true });
+/**
+ * Builds the site, in the cache.
+ * @param base path of the site on its host, with a slash at both ends
+ * @returns what is wrong with it: dead links, what is exported and not documented
+ */
+export async function buildSite(base: string): Promise<string[]> {
+  rmSync(pages, { recursive: true, force: true });
   mkdirSync(files, { recursive: true });
   const project = projectFiles(root);
   const documents = project.filter(isPage);
@@ -66,9 +81,9 @@ export async function buildSite({ out, base }: { out: string; base: string }): P
   await build(import.meta.dirname);
   for (const file of globSync("**/*.md", { cwd: pages })) {
     mkdirSync(dirname(join(out, file)), { recursive: true });
-    cpSync(join(pages, file), join(out, file));
+    writeFileSync(join(out, file), readFileSync(join(pages, file), "utf8").replaceAll("](/", `](${base}`));
   }
-  writeLlms(pages, out, base, contents);
+  writeLlms(out, base, contents);
   const made = globSync("**/*.html", { cwd: out }).filter((file) => !file.startsWith("reference"));
   return [...errors, ...deadLinks(out, base, made)];
 
@@ -91,6 +106,19 @@ export async function buildSite({ out, base }: { out: string; base: string }): P
     const { title, about } = beginningOf(path, text);
     return { file, text: linkText(path, title), about };
   }
+}
+
+/**
+ * Puts the site that was built into a folder.
+ * @throws Error if the folder has something else in it, which would be lost
+ */
+export function publishSite(folder: string): void {
+  if (existsSync(folder) && readdirSync(folder).length > 0 && !existsSync(join(folder, "llms.txt")))
+    throw new Error(
+      `${folder} has files that are not of a site; name an empty folder, or one that does not exist.`,
+    );
+  rmSync(folder, { recursive: true, force: true });
+  cpSync(out, folder, { recursive: true });
 }
 
 function copyImage(path: string): string {
@@ -146,6 +174,3 @@ export async function compileTools(): Promise<string[]> {
   );
   return output.split("\n").filter((line) => line !== "");
 }
-
-if (!existsSync(join(root, "packages", "kernels", "dist")))
-  throw new Error("The kernels have not been built. Run `node tools/launch.mjs setup` and start again.");

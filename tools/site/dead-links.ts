@@ -30,7 +30,7 @@ export function deadLinks(site: string, base: string, checked: readonly string[]
       pagesOf.set(fault, [...(pagesOf.get(fault) ?? []), file]);
   }
   return [...pagesOf].map(([fault, [first, ...others]]) => {
-    const more = others.length > 0 ? ` (and ${others.length} other pages)` : "";
+    const more = others.length > 0 ? ` (and ${others.length} more)` : "";
     return `${first}${more}: ${fault}`;
   });
 }

@@ -18,11 +18,10 @@ const summary =
   'A vector database for TypeScript programs and for any client of a REST API: dense, sparse and full-text search, hybrid search that fuses them, filters, transactions, streaming writes and versions. It runs as a server (`npx quiver serve`) or inside your process (`open("./data")`); both give the same `Database` type.';
 
 /**
- * @param pages folder with the pages as Markdown, with the links of the site
- * @param out folder of the built site
+ * @param out folder of the built site, with the pages as Markdown
+ * @param base path of the site on its host, with a slash at both ends
  */
 export function writeLlms(
-  pages: string,
   out: string,
   base: string,
   contents: readonly { group: Group; pages: readonly ListedPage[] }[],
@@ -42,6 +41,6 @@ export function writeLlms(
   const documents = required.flatMap(({ pages: listed }) =>
     listed.filter(({ about }) => about !== undefined),
   );
-  const texts = documents.map(({ file }) => readFileSync(join(pages, file), "utf8").trim());
+  const texts = documents.map(({ file }) => readFileSync(join(out, file), "utf8").trim());
   writeFileSync(join(out, "llms-full.txt"), `${[`# ${title}`, `> ${summary}`, ...texts].join("\n\n")}\n`);
 }

@@ -1,12 +1,11 @@
 // npm run docs                 builds the site of the documents into site/
 // npm run docs -- --serve      builds it and serves it on 127.0.0.1
-// npm run docs -- --check      builds it apart, and compiles what builds it; the step `site` of `npm run check`
+// npm run docs -- --check      builds it without writing site/, and compiles what builds it; the step `site` of `npm run check`
 
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { installOnce } from "../install-once.ts";
 
-const root = resolve(import.meta.dirname, "../..");
 const { out, base, serve, port, check } = parseArgs({
   options: {
     out: { type: "string", default: "site" },
@@ -19,14 +18,14 @@ const { out, base, serve, port, check } = parseArgs({
 }).values;
 
 installOnce(import.meta.dirname, "the generators of the site");
-const { buildSite } = await import("./build.ts");
-const folder = check ? join(root, ".cache", "site", "checked") : resolve(out);
-const errors = await buildSite({ out: folder, base });
-if (check) errors.push(...(await (await import("./build.ts")).compileTools()));
+const { buildSite, compileTools, publishSite } = await import("./build.ts");
+const errors = await buildSite(base);
+if (check) errors.push(...(await compileTools()));
 for (const error of errors) console.error(error);
-if (errors.length > 0) {
-  process.exitCode = 1;
-} else {
+if (errors.length > 0) process.exitCode = 1;
+else if (!check) {
+  const folder = resolve(out);
+  publishSite(folder);
   console.log(`the site is in ${folder}`);
   if (serve) {
     const { serveSite } = await import("./serve.ts");

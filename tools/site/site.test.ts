@@ -122,17 +122,16 @@ describe("dead links", () => {
     const page = '<a href="gone.html">g</a><script src="https://cdn.example.org/a.js"></script>';
     const site = folderWith({ "a.html": page, "b.html": page });
     expect(deadLinks(site, "/", ["a.html", "b.html"])).toEqual([
-      'a.html (and 1 other pages): link "gone.html": the site has no gone.html',
-      "a.html (and 1 other pages): loads https://cdn.example.org/a.js from another host",
+      'a.html (and 1 more): link "gone.html": the site has no gone.html',
+      "a.html (and 1 more): loads https://cdn.example.org/a.js from another host",
     ]);
   });
 });
 
 test("llms.txt has a title, a summary and lists of links, llms-full.txt the documents that are not optional", () => {
-  const pages = folderWith({ "a.md": "# A\n\nFirst.\n", "b.md": "# B\n\nSecond.\n" });
-  const out = folderWith({});
+  const out = folderWith({ "a.md": "# A\n\nFirst.\n", "b.md": "# B\n\nSecond.\n" });
   const page = (name: string, about?: string) => ({ file: `${name}.md`, text: name.toUpperCase(), about });
-  writeLlms(pages, out, "/x/", [
+  writeLlms(out, "/x/", [
     {
       group: { title: "One", entries: [] },
       pages: [page("a", "First."), { ...page("r"), parts: [page("p")] }],
