@@ -29,6 +29,7 @@ else if (!check) {
   console.log(`the site is in ${folder}`);
   if (serve) {
     const { serveSite } = await import("./serve.ts");
-    console.log(`serving ${await serveSite(folder, Number(port), base)}; Ctrl-C ends it`);
+    const { address } = await serveSite(folder, Number(port), base);
+    console.log(`serving ${address}; Ctrl-C ends it`);
   }
 }

@@ -17,11 +17,15 @@ const types: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** Serves a folder on 127.0.0.1 until the process ends. @param port 0 for any free one @returns its address */
-export async function serveSite(folder: string, port: number, base: string): Promise<string> {
+/** Serves a folder on 127.0.0.1 until the process ends. @param port 0 for any free one */
+export async function serveSite(
+  folder: string,
+  port: number,
+  base: string,
+): Promise<{ address: string; close: () => void }> {
   const server = createServer((request, response) => {
-    const path = decodeURIComponent(new URL(request.url ?? "/", "http://localhost").pathname);
-    const inside = path.startsWith(base) ? normalize(`/${path.slice(base.length)}`) : undefined;
+    const path = decoded(request.url ?? "/");
+    const inside = path?.startsWith(base) ? normalize(`/${path.slice(base.length)}`) : undefined;
     const found = inside === undefined ? undefined : fileAt(folder, inside);
     const file = found ?? join(folder, "404.html");
     response.writeHead(found === undefined ? 404 : 200, {
@@ -30,7 +34,18 @@ export async function serveSite(folder: string, port: number, base: string): Pro
     response.end(request.method === "HEAD" ? undefined : readFileSync(file));
   });
   await new Promise<void>((done, fail) => server.once("error", fail).listen(port, "127.0.0.1", done));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}${base}`;
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}${base}`;
+  return { address, close: () => server.close().closeAllConnections() };
+}
+
+/** The path of a request; undefined for one that is not well-formed. */
+function decoded(url: string): string | undefined {
+  try {
+    return decodeURIComponent(url.replace(/[?#].*$/, ""));
+  } catch (error) {
+    if (error instanceof URIError) return undefined;
+    throw error;
+  }
 }
 
 /** @param path absolute within the site, without steps upwards */

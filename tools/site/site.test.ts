@@ -9,6 +9,7 @@ import { arrange, isPage, linkText, siteFile } from "./contents.ts";
 import { deadLinks } from "./dead-links.ts";
 import { withSiteLinks } from "./links.ts";
 import { writeLlms } from "./llms.ts";
+import { serveSite } from "./serve.ts";
 import { SourcePages } from "./source-pages.ts";
 
 const folders: string[] = [];
@@ -145,4 +146,26 @@ test("llms.txt has a title, a summary and lists of links, llms-full.txt the docu
   expect(list.endsWith("\n\n## Optional\n\n- [B](/x/b.md): Second.\n")).toBe(true);
   const full = readFileSync(join(out, "llms-full.txt"), "utf8");
   expect(full.endsWith("\n\n# A\n\nFirst.\n")).toBe(true);
+});
+
+test("the built site is served with its base, and nothing outside of it", async () => {
+  const around = folderWith({
+    "outside.txt": "x",
+    "site/index.html": "home",
+    "site/404.html": "none",
+    "site/sub/page.html": "page",
+  });
+  const { address, close } = await serveSite(join(around, "site"), 0, "/x/");
+  try {
+    const answer = async (path: string) => {
+      const response = await fetch(new URL(path, address));
+      return [response.status, await response.text()];
+    };
+    expect(await answer("/x/")).toEqual([200, "home"]);
+    expect(await answer("/x/sub/page?q=1")).toEqual([200, "page"]);
+    for (const path of ["/", "/y/", "/x/none", "/x/%zz", "/x/..%2foutside.txt", "/x/%00"])
+      expect(await answer(path), path).toEqual([404, "none"]);
+  } finally {
+    close();
+  }
 });
