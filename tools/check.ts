@@ -72,6 +72,7 @@ const groups: readonly (readonly Step[])[] = [
   [
     { name: "examples", what: "examples of the documents", run: examples },
     { name: "packages", what: "the published packages in an empty project", run: packages },
+    { name: "site", what: "the site of the documents", run: site },
     { name: "tests", what: "tests (vitest)", run: () => tests() },
     {
       name: "shared",
@@ -93,6 +94,13 @@ async function packages(): Promise<Outcome> {
   const { code, output } = await endOf(startNode(args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] }));
   if (code !== 0) return { errors: [output.trimEnd()] };
   return { errors: [], notes: output.split("\n").filter((line) => line.startsWith("not ")) };
+}
+
+/** In a process of its own, too. */
+async function site(): Promise<Outcome> {
+  const args = ["tools/site/main.ts", "--check"];
+  const { code, output } = await endOf(startNode(args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] }));
+  return { errors: code === 0 ? [] : [output.trimEnd()] };
 }
 
 /** Runs all tests, or the files whose path contains a text; vitest prints its own progress. */

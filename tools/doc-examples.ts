@@ -1,17 +1,23 @@
 // Do the examples in the documents compile and run?
 //
-// Sources are the ```ts blocks of README.md, docs/**/*.md and packages/*/README.md, and those in the doc comments of
-// the packages that programs import (`importable`). Each block is a program of its own, with two flags after `ts`:
+// Sources are the code blocks of README.md, docs/**/*.md, packages/*/README.md and the front page of the site, and the ```ts blocks in the
+// doc comments of the packages that programs import (`importable`). Each block is a program of its own, with flags after its language:
 //
-//   ```ts no-run      compiled, not run (a fragment, or something that does not end)
-//   ```ts continues   one program with the block before it in the same document
+//   ```ts, ```python           compiled and run
+//   ```ts no-run               compiled, not run (a fragment, or something that does not end)
+//   ```ts continues            one program with the block before it in the same document; also of the other languages
+//   ```sh run                  run by bash, where `quiver` and `npm run quiver --` are the command line
+//   ```sh                      only read: most commands are about the reader's machine (doc-commands.ts)
+//   ```json                    parsed
+//
+// Blocks of other languages (text, nginx) are not checked.
 //
 // Every program is written to .cache/doc-examples with empty lines before each block, so that line n of the program is
 // line n of its document and every message of the compiler or of Node.js points at the document. A program that runs
-// gets a new server on an empty directory, its address in QUIVER_URL, its key in QUIVER_API_KEY, and that directory's
-// parent as its working directory.
+// gets a new server on an empty directory, its address in QUIVER_URL, its key in QUIVER_API_KEY and quiver-data/admin-key, and that
+// directory's parent as its working directory. In a shell program the server's usual address stands for that of the new one.
 
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,6 +25,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseSync } from "rolldown/utils";
 import { type Ending, endOf, startNode } from "./children.ts";
+import { commandFaults } from "./doc-commands.ts";
 import { type CodeBlock, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -27,12 +34,18 @@ const serverStartMaxMs = 30_000;
 const serverStopMaxMs = 15_000;
 const programMaxMs = 120_000;
 
-export type Example = { path: string; line: number; runs: boolean; text: string };
+const languages = ["ts", "python", "sh", "json"] as const;
+type Language = (typeof languages)[number];
+
+export type Example = { path: string; line: number; language: Language; runs: boolean; text: string };
 
 export type ExamplesReport = { errors: string[]; notes: string[]; compiled: number; run: number };
 
 /** Sources of the packages that programs import. */
 const importable = /^packages\/(client|database|import|langchain|llamaindex|mcp)\/src\/[^/]+\.ts$/;
+
+/** The address of a server in the documents, which is the one that it has without `--port`. */
+const usualAddress = "http://127.0.0.1:8443";
 
 const SERVER = join("packages", "cli", "src", "main.ts");
 
@@ -49,9 +62,16 @@ export async function checkExamples(root: string): Promise<ExamplesReport> {
     return report;
   }
   const programs = writePrograms(root, examples);
-  report.errors.push(...(await compile(root, programs)));
+  const missing = languages.filter((language) => !isInstalled(language));
+  for (const language of missing) {
+    const count = programs.filter(({ example }) => example.language === language).length;
+    if (count > 0)
+      report.notes.push(`${count} examples were not checked: there is no ${readers[language][0]}`);
+  }
+  const checkable = programs.filter(({ example }) => !missing.includes(example.language));
+  report.errors.push(...(await compile(root, programs)), ...(await readOthers(checkable)));
   if (report.errors.length > 0) return report;
-  const runnable = programs.filter(({ example }) => example.runs);
+  const runnable = checkable.filter(({ example }) => example.runs);
   if (!existsSync(join(root, SERVER))) {
     report.notes.push(`${runnable.length} examples were compiled but not run: ${SERVER} does not exist`);
     return report;
@@ -69,11 +89,12 @@ export async function checkExamples(root: string): Promise<ExamplesReport> {
 export function examplesIn(root: string): Example[] {
   return projectFiles(root).flatMap((path) => {
     const read = () => readFileSync(join(root, path), "utf8");
-    if (/^(README\.md|docs\/.*\.md|packages\/[^/]+\/README\.md)$/.test(path)) {
+    if (/^(README\.md|docs\/.*\.md|packages\/[^/]+\/README\.md|tools\/site\/home\.md)$/.test(path)) {
       return joinBlocks(path, readMarkdown(read()).code);
     }
     const isImportable = importable.test(path) && !isTestFile(path);
-    return isImportable ? joinBlocks(path, blocksInComments(path, read())) : [];
+    const ofComments = () => blocksInComments(path, read()).filter(({ language }) => language === "ts");
+    return isImportable ? joinBlocks(path, ofComments()) : [];
   });
 }
 
@@ -90,11 +111,13 @@ function blocksInComments(path: string, source: string): Placed<CodeBlock>[] {
 
 function joinBlocks(path: string, blocks: readonly Placed<CodeBlock>[]): Example[] {
   const examples: Example[] = [];
-  for (const { language, flags, text, line } of blocks) {
-    if (language !== "ts") continue;
-    const previous = examples.at(-1);
+  for (const { language: written, flags, text, line } of blocks) {
+    const language = languages.find((each) => each === written);
+    if (language === undefined) continue;
+    const previous = examples.findLast((each) => each.language === language);
     const continues = flags.includes("continues") && previous !== undefined;
-    const example = continues ? previous : { path, line, runs: !flags.includes("no-run"), text: "" };
+    const runs = language === "sh" ? flags.includes("run") : language !== "json" && !flags.includes("no-run");
+    const example = continues ? previous : { path, line, language, runs, text: "" };
     // The text begins on the line after the fence.
     example.text += "\n".repeat(line - lineBreaks(example.text)) + text;
     if (!continues) examples.push(example);
@@ -113,7 +136,7 @@ function writePrograms(root: string, examples: readonly Example[]): Program[] {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   return examples.map((example) => {
-    const name = `${example.path.replaceAll("/", "__")}.${example.line}.ts`;
+    const name = `${example.path.replaceAll("/", "__")}.${example.line}.${example.language}`;
     const file = join(folder, name);
     writeFileSync(file, `${example.text}\n`);
     return { example, name, file };
@@ -133,6 +156,8 @@ function inTermsOfDocuments(message: string, programs: readonly Program[]): stri
 }
 
 async function compile(root: string, programs: readonly Program[]): Promise<string[]> {
+  // Without a file the compiler would fail.
+  if (!programs.some(({ example }) => example.language === "ts")) return [];
   const folder = programsDir(root);
   // An example may define a value without using it.
   const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false };
@@ -146,12 +171,70 @@ async function compile(root: string, programs: readonly Program[]): Promise<stri
     .filter((line) => line.trim() !== "");
 }
 
+/** What checks a program of a language without running it: a command, its arguments before the file. */
+const readers: Readonly<Record<Language, readonly string[]>> = {
+  ts: ["node"],
+  json: ["node"],
+  python: ["python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])"],
+  sh: ["bash", "-n"],
+};
+
+const isInstalled = (language: Language): boolean =>
+  readers[language][0] === "node" || spawnSync(readers[language][0], ["--version"]).error === undefined;
+
+/** What is wrong with the programs that are not TypeScript, before any of them runs. */
+async function readOthers(programs: readonly Program[]): Promise<string[]> {
+  const errors = programs.map(async ({ example, file, name }) => {
+    const { language, path, line, text } = example;
+    if (language === "ts") return [];
+    if (language === "json") return jsonFault(example);
+    const [command, ...args] = readers[language];
+    const { code, output } = await endOf(spawn(command, [...args, file], { stdio: "pipe" }));
+    if (code === 0 && language === "sh" && !example.runs) {
+      const faults = await commandFaults(text);
+      return faults.map((fault) => `${path}:${line}: ${fault}`);
+    }
+    if (code === 0) return [];
+    return [`${path}:${line}: ${inTermsOfDocuments(output.trim(), [{ example, file, name }])}`, text.trim()];
+  });
+  return (await Promise.all(errors)).flat();
+}
+
+function jsonFault({ path, line, text }: Example): string[] {
+  try {
+    JSON.parse(text);
+    return [];
+  } catch (error) {
+    return [`${path}:${line}: ${(error as Error).message}`];
+  }
+}
+
+/** Starts a program that does not need to be compiled first. @param url of its server */
+function start(root: string, { example, file }: Program, url: string, options: SpawnOptions): ChildProcess {
+  if (example.language === "ts") return startNode([file], options);
+  if (example.language === "python") return spawn("python3", [file], options);
+  writeFileSync(file, `${shellStart(root)}${example.text.replaceAll(usualAddress, url)}\n`);
+  return spawn("bash", [file], options);
+}
+
+/** Defines the command line under both of its names, in the empty first line, so that the others stay those of the document. */
+const shellStart = (root: string): string =>
+  [
+    "set -euo pipefail",
+    `quiver() { '${process.execPath}' '${join(root, SERVER)}' "$@"; }`,
+    'npm() { while [ "$1" != -- ]; do shift; done; shift; quiver "$@"; }',
+  ].join("; ");
+
+/** Whether a program has done what it shows: curl ends well with an error of the server, too. */
+const isRefused = (language: Language, output: string): boolean =>
+  language === "sh" && output.includes('{"error":{');
+
 async function runWithServer(root: string, program: Program): Promise<string[]> {
-  const { path, line } = program.example;
+  const { path, line, language } = program.example;
   const folder = mkdtempSync(join(tmpdir(), "quiver-example-"));
   try {
     const key = randomBytes(16).toString("hex");
-    const args = ["serve", "--port", "0", "--data-dir", join(folder, "data"), "--admin-key", key];
+    const args = ["serve", "--port", "0", "--data-dir", join(folder, "server"), "--admin-key", key];
     const server = startNode([join(root, SERVER), ...args], { cwd: folder });
     const ended = endOf(server);
     try {
@@ -162,8 +245,10 @@ async function runWithServer(root: string, program: Program): Promise<string[]> 
       }
       const env = { ...process.env, QUIVER_URL: url, QUIVER_API_KEY: key };
       const options = { cwd: folder, env, timeout: programMaxMs };
-      const result = await endOf(startNode([program.file], options));
-      if (result.code === 0) return [];
+      mkdirSync(join(folder, "quiver-data"));
+      writeFileSync(join(folder, "quiver-data", "admin-key"), key);
+      const result = await endOf(start(root, program, url, options));
+      if (result.code === 0 && !isRefused(language, result.output)) return [];
       const how = result.signal === null ? `exit code ${result.code}` : `signal ${result.signal}`;
       return [
         `${path}:${line}: the example failed (${how}):\n${inTermsOfDocuments(result.output, [program])}`,

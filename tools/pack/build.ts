@@ -39,14 +39,20 @@ const roots = [...Object.values(entries), ...Object.values(commands)];
 /** Where the console is in `@quiver/database`. */
 const consoleFolder = "dist/console";
 
-/** Writes a tarball of each published package. @returns their paths */
-export async function pack(out: string): Promise<string[]> {
+/** Writes the modules and declarations of each published package. @returns the folder with a folder for each */
+export async function stage(): Promise<string> {
   compile();
   const places = new Places(reachable(compiled, ["client/client"]));
   const modules = loadedModules();
   rmSync(staged, { recursive: true, force: true });
   for (const module of modules) writeModule(module, places);
   await writeDeclarations(places);
+  return staged;
+}
+
+/** Writes a tarball of each published package. @returns their paths */
+export async function pack(out: string): Promise<string[]> {
+  await stage();
   copyConsole();
   mkdirSync(out, { recursive: true });
   return packageNames.map((name) => {

@@ -83,8 +83,11 @@ function entry(name: string, description: string, load: Entry["load"]): Entry {
   return { name, description, load };
 }
 
-/** @param words of the command line behind the program's name */
-async function program(words: readonly string[]): Promise<QuiverCommand> {
+/** The program with all its commands loaded, for the reference of the command line. */
+export const wholeProgram = (): Promise<QuiverCommand> => program(() => true);
+
+/** @param wants whether to load the command of a name; the others have only their description */
+async function program(wants: (name: string) => boolean): Promise<QuiverCommand> {
   const quiver = new QuiverCommand("quiver");
   quiver
     .description("Quiver, a vector database: dense, sparse, full-text and hybrid search.")
@@ -97,10 +100,8 @@ key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. To trus
 is not signed by a known authority, set NODE_EXTRA_CA_CERTS to the PEM file of its authority.
 ${exitCodesHelp}`,
     );
-  const [first, second] = words;
-  const wanted = first === "help" ? second : first;
   for (const { name, description, load } of commands) {
-    const command = name === wanted ? await load() : new QuiverCommand(name);
+    const command = wants(name) ? await load() : new QuiverCommand(name);
     quiver.addCommand(command.description(description));
   }
   throwInsteadOfExit(quiver);
@@ -141,7 +142,8 @@ export async function run(argv: readonly string[]): Promise<number> {
     throw error;
   });
   try {
-    const quiver = await program(argv.slice(2));
+    const [first, second] = argv.slice(2);
+    const quiver = await program((name) => name === (first === "help" ? second : first));
     try {
       await quiver.parseAsync(argv);
     } finally {

@@ -76,6 +76,7 @@ export type NewKey = Omit<CreateKey, "filter"> & {
   filter?: FilterOf<AnyMetadata> | null;
 };
 
+/** The state of a server, as a load balancer sees it. */
 export type Health = {
   /** The server is running. */
   live: boolean;

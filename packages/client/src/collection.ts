@@ -470,6 +470,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
     });
   }
 
+  /** The version that reads and searches see now. */
   currentVersion(call: CallOptions = {}): Promise<Version> {
     return this.#transport.request("currentVersion", { params: this.#params, call });
   }

@@ -26,11 +26,13 @@ import { type Runtime, retryDelayMs, systemRuntime } from "./transport.ts";
  */
 export type Embed = (texts: string[], options?: EmbedOptions) => Promise<readonly DenseValues[]>;
 
+/** What an embedding function gets besides the texts. */
 export type EmbedOptions = {
   /** Aborts the call, which then throws the signal's reason. */
   signal?: AbortSignal;
 };
 
+/** How an embedding function is called: batches, concurrency, retries, a cache. */
 export type EmbedderOptions = {
   /** Maximum number of texts in one call of the function. Default 64. */
   batchTexts?: number;

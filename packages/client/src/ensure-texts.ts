@@ -10,6 +10,7 @@ import type { Collection, DenseIndexInput } from "./collection.ts";
 import type { Database } from "./database.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 
+/** What a collection of texts is created with, if it does not exist. */
 export type EnsureTextsOptions = {
   /** Dimension of the vectors, if the collection must be created; a function is called only then. */
   dimension: number | (() => number | Promise<number>);

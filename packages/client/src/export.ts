@@ -46,6 +46,7 @@ export class RecordExport implements AsyncIterable<string> {
     for await (const line of this) yield JSON.parse(line);
   }
 
+  /** The records as lines of JSON, without line breaks. @throws connection_failed if fewer arrive than there are */
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
     const { response, request, signal } = await this.#opened();
     let lines = 0;

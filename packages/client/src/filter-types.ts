@@ -65,6 +65,7 @@ type TypedFields<Metadata> = { [E in Entries<Metadata, "", 5> as E[0]]: E[1] } &
 export type Fields<Metadata> =
   IsAny<Metadata> extends true ? Record<string, FilterValue> : TypedFields<Metadata>;
 
+/** The name of a field that a filter can have: of any, or of those that the metadata of a collection has. */
 export type FieldName<Metadata> = keyof Fields<Metadata> & string;
 
 /** The operators that have an effect on the values of a field. */

@@ -80,12 +80,15 @@ const clientOptions: readonly (keyof ClientOptions)[] = [
   "runtime",
 ];
 
+/** A request that is about to be sent again. */
 export type RetryEvent = {
   /** Method and path, such as `GET /vectordb/collections`. */
   request: string;
   /** 1 before the first retry. */
   retry: number;
+  /** Wait before it, in milliseconds. */
   delayMs: number;
+  /** What the request failed with. */
   error: QuiverError;
 };
 

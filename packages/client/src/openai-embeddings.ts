@@ -9,6 +9,7 @@ import { excerpt, failureOfFetch, parseRetryAfter, quiverError } from "./answer.
 import { type Embed, type EmbedderOptions, type EmbedOptions, embedder, embedderOptions } from "./embed.ts";
 import type { DenseValues } from "./record.ts";
 
+/** An OpenAI-compatible endpoint, and how it is asked. */
 export type OpenAiEmbeddingsOptions = EmbedderOptions & {
   /** What the paths of the endpoint begin with, such as `https://api.openai.com/v1` or `http://127.0.0.1:11434/v1`. */
   url: string | URL;

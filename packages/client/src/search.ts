@@ -27,19 +27,28 @@ import type { CallOptions, Form, RequestParts, Transport } from "./transport.ts"
 type WithVector<T> = Omit<T, "query_vector"> & { query_vector: DenseValues };
 type WithOptionalVector<T> = Omit<T, "query_vector"> & { query_vector?: DenseValues | null };
 
+/** A dense search: a vector of the collection's dimension, and options. */
 export type DenseSearchInput = WithVector<DenseSearch>;
+/** Dense searches of one request; all see the same version. At most 10,000, with 1,000,000 results in total. */
 export type BatchDenseSearchInput = Omit<BatchDenseSearch, "queries"> & {
+  /** A vector of the collection's dimension each; a filter holds beside that of the batch. */
   queries: readonly { vector: DenseValues; filter?: Filter | null }[];
 };
+/** A search of two or three of `query_vector`, `query_terms` and `query_text`, fused by rank. */
 export type HybridSearchInput = WithOptionalVector<HybridSearch>;
+/** Hybrid searches of one request; all see the same version. At most 10,000, with 1,000,000 results in total. */
 export type BatchHybridSearchInput = Omit<BatchHybridSearch, "queries"> & {
+  /** Two or three of the kinds of query each. */
   queries: readonly WithOptionalVector<BatchHybridSearch["queries"][number]>[];
 };
 
 /** Ids of records, and vectors. */
 export type ExampleInput = string | DenseValues;
+/** A search by examples instead of a vector. */
 export type RecommendInput = Omit<Recommend, "positive" | "negative"> & {
+  /** What results should be like: ids of records, or vectors; at least one. */
   positive: readonly ExampleInput[];
+  /** What results should be unlike. */
   negative?: readonly ExampleInput[] | null;
 };
 

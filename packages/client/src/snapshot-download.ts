@@ -36,6 +36,7 @@ export class SnapshotDownload implements AsyncIterable<Uint8Array> {
     this.#retries = retries;
   }
 
+  /** The bytes of the file, in pieces. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     let at = 0;
     for (let failures = 0; ; ) {

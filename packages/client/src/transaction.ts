@@ -14,6 +14,7 @@ import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
 import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
+/** How a commit is waited for. */
 export type CommitOptions = CallOptions & {
   /** Also waits until background indexing has applied the changes. Searches see them even without this. */
   waitForIndex?: boolean | WaitOptions;

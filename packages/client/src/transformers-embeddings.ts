@@ -8,6 +8,7 @@ import { type Embed, type EmbedderOptions, embedder, embedderOptions } from "./e
 
 /** What is used of transformers.js. */
 export type TransformersModule = {
+  /** Loads a model. */
   pipeline(task: "feature-extraction", model: string, options?: Record<string, unknown>): Promise<unknown>;
 };
 
@@ -16,6 +17,7 @@ type Extract = (
   options: { pooling: string; normalize: boolean },
 ) => Promise<{ readonly dims: readonly number[]; readonly data: ArrayLike<number> }>;
 
+/** A model of transformers.js, and how it is run. */
 export type TransformersEmbeddingsOptions = EmbedderOptions & {
   /** A model for feature extraction, such as `Xenova/all-MiniLM-L6-v2`, or the path of one. */
   model: string;

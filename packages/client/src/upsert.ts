@@ -27,6 +27,7 @@ export type Records<Metadata = AnyMetadata> =
 
 type AnyRecord = RecordInput<unknown> | RawRecord;
 
+/** What an upsert of many records has done. */
 export type UpsertResult = {
   /** Records that the server has acknowledged: durable and, for a streaming upsert, searchable. */
   upserted: number;

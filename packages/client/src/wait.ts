@@ -4,7 +4,9 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import type { CallOptions, Runtime } from "./transport.ts";
 
+/** How long and how often to ask for what is waited for. */
 export type WaitOptions = {
+  /** Ends the waiting, which then throws the signal's reason. */
   signal?: AbortSignal;
   /** Maximum time to wait, in milliseconds. Default: no limit. */
   timeoutMs?: number;

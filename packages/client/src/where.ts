@@ -41,6 +41,7 @@ export class Where<Metadata = AnyMetadata> implements Made<Metadata> {
     return new Where({ not: this.filter });
   }
 
+  /** The filter as a plain object. */
   toJSON(): Filter {
     return this.filter;
   }

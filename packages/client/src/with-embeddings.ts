@@ -31,6 +31,7 @@ export type HybridTextSearchInput = Omit<HybridSearchInput, "query_vector" | "qu
   query: string;
 };
 
+/** How queries are embedded. */
 export type WithEmbeddingsOptions = {
   /** Embeds queries, for models that treat them differently from the texts to find. Default: the same function. */
   embedQuery?: Embed;

@@ -5,7 +5,7 @@ import { openDatabase } from "@quiver/engine/database/database";
 import type { DatabaseOptions } from "@quiver/engine/database/options";
 import { EmbeddedTransport } from "./embedded.ts";
 
-/** How a database is opened; see `DatabaseOptions`. */
+/** How a database is opened. */
 export type OpenOptions = Omit<DatabaseOptions, "dataDir" | "clock" | "readerThreads">;
 
 export async function openEmbedded(dataDir: string, options: OpenOptions): Promise<Database> {

@@ -62,6 +62,7 @@ export type ImportProgress = {
   cursor: string | undefined;
 };
 
+/** Options of an import: those of its format, of the upserts, and these. */
 export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
   Omit<BatchOptions, "onProgress"> & {
     /** Called after each request. */
@@ -74,7 +75,13 @@ export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
     pageRecords?: number;
   };
 
-export type ImportResult = { records: number; bytesRead: number };
+/** What an import has done. */
+export type ImportResult = {
+  /** Records that are in the collection. */
+  records: number;
+  /** Bytes that were read of the file, as it is stored. */
+  bytesRead: number;
+};
 
 /**
  * Where the records go: either kind of collection (with `withEmbeddings`, records without a vector get that of their text), or the name of one

@@ -10,6 +10,7 @@ import { type JsonObject, jsonObjects } from "./json-values.ts";
 import { peer } from "./peer.ts";
 import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 
+/** Which keys of the metadata of Pinecone are more than metadata. */
 export type PineconeOptions = MetadataKeys;
 
 /** What is used of the client `@pinecone-database/pinecone`. */

@@ -16,6 +16,7 @@ import {
   sparseParts,
 } from "./record-parts.ts";
 
+/** Which keys of the payload are more than metadata, and which vector is which. */
 export type QdrantOptions = MetadataKeys & {
   /** Name of the dense vector to take, if points have several. Default: the only one. */
   vector?: string;

@@ -25,6 +25,7 @@ import {
   type SearchResult,
 } from "@quiver/client";
 
+/** Where a vector store has its documents, and how it searches. */
 export type QuiverVectorStoreConfig = {
   /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
   database: Database;

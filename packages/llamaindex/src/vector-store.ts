@@ -30,6 +30,7 @@ import {
 } from "@quiver/client";
 import { filterOf } from "./filters.ts";
 
+/** Where a vector store has its nodes. */
 export type QuiverVectorStoreParams = VectorStoreBaseParams & {
   /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
   database: Database;

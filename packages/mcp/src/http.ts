@@ -12,6 +12,7 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import { QuiverError } from "@quiver/client";
 import { createMcpServer, type QuiverMcpOptions } from "./server.ts";
 
+/** Where the tools are served. */
 export type HttpOptions = {
   /** 0: any that is free. */
   port: number;
@@ -21,7 +22,13 @@ export type HttpOptions = {
   token?: string;
 };
 
-export type HttpServer = { readonly url: string; close(): Promise<void> };
+/** A server of the tools. */
+export type HttpServer = {
+  /** Its address, with the path of the protocol. */
+  readonly url: string;
+  /** Ends it, and the sessions of its clients. */
+  close(): Promise<void>;
+};
 
 const path = "/mcp";
 const loopback = new Set(["127.0.0.1", "localhost", "::1"]);

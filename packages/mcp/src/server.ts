@@ -13,6 +13,7 @@ import { type Collection, type Database, type Embed, isQuiverError, QuiverError 
 import { z } from "zod";
 import { version } from "./version.ts";
 
+/** Which database the tools use, and what they may do. */
 export type QuiverMcpOptions = {
   /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
   database: Database;

@@ -127,6 +127,7 @@ export const errorKinds = {
   ),
 } as const satisfies Record<string, ErrorKind>;
 
+/** The stable code of an error, by which programs tell errors apart. */
 export type ErrorCode = keyof typeof errorKinds;
 
 export type ErrorDetails = Readonly<Record<string, unknown>>;
@@ -139,8 +140,11 @@ export type ErrorBody = { error: { code: ErrorCode; message: string; details: Er
  * the numbers for programs.
  */
 export class QuiverError extends Error {
+  /** Always "QuiverError". */
   override readonly name = "QuiverError";
+  /** Tells errors apart, and never changes its meaning. */
   readonly code: ErrorCode;
+  /** Position and numbers of the message, by code. */
   readonly details: ErrorDetails;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
@@ -154,6 +158,7 @@ export class QuiverError extends Error {
     return errorKinds[this.code].status;
   }
 
+  /** Whether the same request may succeed later. */
   get retryable(): boolean {
     return errorKinds[this.code].retryable;
   }

@@ -38,6 +38,7 @@ import { type Counts, FairShare } from "./fair-share.ts";
 import { asksForPage, registerConsole, sendUnknownPage } from "./operations/console.ts";
 import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth, registerLive } from "./operations/health.ts";
+import { registerLlms } from "./operations/llms.ts";
 import type { ServerLog } from "./operations/log.ts";
 import { Metrics, type MetricsOfThread } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
@@ -337,6 +338,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     metrics.register(app, () => owner.threadMetrics());
     serveOpenapi(app);
     await registerDocs(app);
+    registerLlms(app);
     if (config.console) registerConsole(app);
   } else if (thread !== undefined) {
     registerRoutes(app, { ...endpoints, database: thread.database, audit: undefined }, threadRoutes);

@@ -2,9 +2,12 @@
 //
 // In a file of its own, because a program that embeds the server needs these types and nothing behind them.
 
+/** How much is logged, from everything to nothing. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+/** The least level that is logged. */
 export type LogLevel = (typeof logLevels)[number];
 
+/** How a server is configured. What is left out has its default; `--help` of `quiver serve` has the same settings. */
 export type ServerOptions = {
   /** Directory of all data; created if it does not exist. Only one server can use it at a time. */
   dataDir: string;

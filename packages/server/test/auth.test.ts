@@ -103,6 +103,7 @@ describe("the gate", () => {
       "/api-docs/openapi.json",
       "/docs/",
       "/docs/js/scalar.js",
+      "/llms.txt",
     ];
     for (const path of open) {
       expect([path, (await server.ask(path, { key: null })).status]).toEqual([path, 200]);

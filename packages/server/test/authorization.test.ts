@@ -28,6 +28,7 @@ const others: Record<string, Role | "anyone"> = {
   "GET /docs": "anyone",
   "GET /docs/": "anyone",
   "GET /docs/js/scalar.js": "anyone",
+  "GET /llms.txt": "anyone",
   // The console is a page without data; what it asks for needs a key.
   "GET /": "anyone",
   "HEAD /": "anyone",

@@ -112,6 +112,20 @@ describe("openapi", () => {
     }
   });
 
+  test("[H31] llms.txt has every endpoint with the first example of its body, and leads to the document", async () => {
+    const { status, headers, text } = await server.ask("/llms.txt", { key: null });
+    expect([status, headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
+    expect(text.startsWith("# Quiver\n\n> ")).toBe(true);
+    for (const [name, { method, path, summary }] of all) {
+      const lines = text.split("\n").filter((line) => line.startsWith(`- \`${method} ${path}\`: ${summary}`));
+      expect(lines, name).toHaveLength(1);
+      const body = (examples as Partial<Record<RouteName, readonly unknown[]>>)[name]?.[0];
+      if (body !== undefined) expect(lines[0]).toContain(JSON.stringify(body));
+    }
+    for (const [, address] of text.matchAll(/\]\((\/[^)]*)\)/g))
+      expect((await server.ask(address, { key: null })).status, address).toBe(200);
+  });
+
   test("[H23] every endpoint requires the bearer key, except login", () => {
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
     expect(document.security).toEqual([{ bearer: [] }]);

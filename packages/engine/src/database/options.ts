@@ -2,6 +2,7 @@
 //
 // In a file of its own, because a program that embeds the database needs these types and nothing behind them.
 
+/** Where a database is, and what it may use. */
 export type DatabaseOptions = {
   /** Directory of all data; created if it does not exist. Only one process can use it at a time. */
   dataDir: string;
@@ -26,8 +27,12 @@ export type DatabaseOptions = {
   clock?: () => number;
 };
 
+/** A log with the methods of pino. */
 export type DatabaseLog = {
+  /** What happened. */
   info(fields: Record<string, unknown>, message: string): void;
+  /** What may need somebody. */
   warn(fields: Record<string, unknown>, message: string): void;
+  /** What failed. */
   error(fields: Record<string, unknown>, message: string): void;
 };

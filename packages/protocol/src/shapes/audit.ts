@@ -34,10 +34,13 @@ export const AuditEntry = Type.Object({
   address: Type.String({ description: "Where the request came from." }),
 });
 
-export const AuditList = Type.Object({
-  entries: Type.Array(AuditEntry),
-  damaged_lines: Type.Integer({ description: "Number of damaged lines, which are left out." }),
-});
+export const AuditList = Type.Object(
+  {
+    entries: Type.Array(AuditEntry, { description: "Newest first." }),
+    damaged_lines: Type.Integer({ description: "Number of damaged lines, which are left out." }),
+  },
+  { description: "Who changed which key, collection or index." },
+);
 
 export type AuditEntry = Static<typeof AuditEntry>;
 export type AuditList = Static<typeof AuditList>;

@@ -4,24 +4,27 @@ import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
 import { Fields, Maybe } from "./common.ts";
 
-export const CollectionConfig = Fields({
-  max_vectors: Maybe(
-    Type.Integer({
-      minimum: 1,
-      description: "Maximum number of live vectors in the collection; null: unlimited.",
-    }),
-  ),
-  replication_factor: Maybe(
-    Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
-  ),
-  memory_budget_bytes: Maybe(
-    Type.Integer({
-      minimum: 1,
-      description:
-        "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
-    }),
-  ),
-});
+export const CollectionConfig = Fields(
+  {
+    max_vectors: Maybe(
+      Type.Integer({
+        minimum: 1,
+        description: "Maximum number of live vectors in the collection; null: unlimited.",
+      }),
+    ),
+    replication_factor: Maybe(
+      Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
+    ),
+    memory_budget_bytes: Maybe(
+      Type.Integer({
+        minimum: 1,
+        description:
+          "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
+      }),
+    ),
+  },
+  { description: "Limits of the collection; an empty object for none." },
+);
 
 export const CreateCollection = Fields(
   {
@@ -30,26 +33,35 @@ export const CreateCollection = Fields(
         "Unique name, also the collection's id: 1 to 255 bytes of UTF-8 without / \\ ? # % and control characters, not '.', '..' or 'loaded'.",
     }),
     description: Maybe(Type.String({ description: "Free text, at most 64 KiB." })),
-    dense_vector: Fields({
-      enabled: Type.Boolean({ description: "Enables dense vectors." }),
-      dimension: Maybe(
-        Type.Integer({
-          minimum: 1,
-          maximum: limits.dimensionMax,
-          description: "Number of values of every dense vector. Required when enabled.",
-        }),
-      ),
-      auto_create_index: Maybe(
-        Type.Boolean({ description: "Creates the dense index with default settings." }),
-      ),
-    }),
-    sparse_vector: Fields({
-      enabled: Type.Boolean({ description: "Enables sparse vectors." }),
-      auto_create_index: Maybe(
-        Type.Boolean({ description: "Creates the sparse index with default settings." }),
-      ),
-    }),
-    tf_idf_options: Fields({ enabled: Type.Boolean({ description: "Enables text search (BM25)." }) }),
+    dense_vector: Fields(
+      {
+        enabled: Type.Boolean({ description: "Enables dense vectors." }),
+        dimension: Maybe(
+          Type.Integer({
+            minimum: 1,
+            maximum: limits.dimensionMax,
+            description: "Number of values of every dense vector. Required when enabled.",
+          }),
+        ),
+        auto_create_index: Maybe(
+          Type.Boolean({ description: "Creates the dense index with default settings." }),
+        ),
+      },
+      { description: "Dense vectors." },
+    ),
+    sparse_vector: Fields(
+      {
+        enabled: Type.Boolean({ description: "Enables sparse vectors." }),
+        auto_create_index: Maybe(
+          Type.Boolean({ description: "Creates the sparse index with default settings." }),
+        ),
+      },
+      { description: "Sparse vectors." },
+    ),
+    tf_idf_options: Fields(
+      { enabled: Type.Boolean({ description: "Enables text search (BM25)." }) },
+      { description: "Texts." },
+    ),
     config: CollectionConfig,
     store_raw_text: Maybe(
       Type.Boolean({
@@ -61,50 +73,68 @@ export const CreateCollection = Fields(
   { description: "A new collection. At least one of the three kinds must be enabled." },
 );
 
-export const CollectionCreated = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-});
+const name = Type.String({ description: "Its name, which is its id." });
+const description = Type.Optional(Type.String({ description: "Absent if none was given." }));
 
-export const CollectionSummary = Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-  damaged: Type.Optional(
-    Type.Boolean({
-      description: "Present only if true: the stored data is damaged and the collection is not served.",
-    }),
-  ),
-});
+export const CollectionCreated = Type.Object({ id: name, name, description });
+
+export const CollectionSummary = Type.Object(
+  {
+    name,
+    description,
+    damaged: Type.Optional(
+      Type.Boolean({
+        description: "Present only if true: the stored data is damaged and the collection is not served.",
+      }),
+    ),
+  },
+  { description: "A collection in a list." },
+);
 
 export const CollectionList = Type.Object({ collections: Type.Array(CollectionSummary) });
 
-export const CollectionDetail = Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-  dense_vector: Type.Object({
-    enabled: Type.Boolean(),
-    dimension: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-  }),
-  sparse_vector: Type.Object({ enabled: Type.Boolean() }),
-  tf_idf_options: Type.Object({ enabled: Type.Boolean() }),
-  config: Type.Object({
-    max_vectors: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-    replication_factor: Type.Unsafe<number | null>({ type: ["integer", "null"] }),
-    memory_budget_bytes: Type.Optional(
-      Type.Integer({ description: "Absent if the collection has no separate limit." }),
+const enabled = Type.Boolean({ description: "Whether records may have this kind of content." });
+const nullableInteger = (text: string) =>
+  Type.Unsafe<number | null>({ type: ["integer", "null"], description: text });
+
+export const CollectionDetail = Type.Object(
+  {
+    name,
+    description,
+    dense_vector: Type.Object(
+      {
+        enabled,
+        dimension: nullableInteger("Number of values of every dense vector; null if they are not enabled."),
+      },
+      { description: "Dense vectors." },
     ),
-  }),
-  store_raw_text: Type.Boolean(),
-  vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
-  loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
-  disk_bytes: Type.Optional(
-    Type.Integer({
-      description:
-        "Bytes that the collection's files take on the disk: records, change log and versions, the operations of an open transaction, and checkpoints of indexes, but not its snapshots. Space of deleted records stays in the files and is used again. Absent for a key with a filter.",
-    }),
-  ),
-});
+    sparse_vector: Type.Object({ enabled }, { description: "Sparse vectors." }),
+    tf_idf_options: Type.Object({ enabled }, { description: "Text search (BM25)." }),
+    config: Type.Object(
+      {
+        max_vectors: nullableInteger("Maximum number of live vectors; null: unlimited."),
+        replication_factor: nullableInteger("As it was given, without effect."),
+        memory_budget_bytes: Type.Optional(
+          Type.Integer({
+            description:
+              "Memory limit of its indexes, in bytes. Absent if the collection has no separate limit.",
+          }),
+        ),
+      },
+      { description: "The limits of the collection." },
+    ),
+    store_raw_text: Type.Boolean({ description: "Whether texts can be returned." }),
+    vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
+    loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
+    disk_bytes: Type.Optional(
+      Type.Integer({
+        description:
+          "Bytes that the collection's files take on the disk: records, change log and versions, the operations of an open transaction, and checkpoints of indexes, but not its snapshots. Space of deleted records stays in the files and is used again. Absent for a key with a filter.",
+      }),
+    ),
+  },
+  { description: "A collection with its configuration and state." },
+);
 
 export type CreateCollection = Static<typeof CreateCollection>;
 export type CollectionCreated = Static<typeof CollectionCreated>;

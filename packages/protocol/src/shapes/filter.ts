@@ -6,20 +6,32 @@
 import Type, { type TSchema } from "typebox";
 import { limits } from "../limits.ts";
 
+/** A value that a field of the metadata can be compared with. */
 export type FilterValue = string | number | boolean;
 
 /** The operators of a field; all that are given must hold. */
 export type FieldOperators = {
+  /** It has this value; of an array, one of its elements. */
   readonly eq?: FilterValue | null;
+  /** The opposite of `eq`, so also where the field is absent. */
   readonly ne?: FilterValue | null;
+  /** It has one of these values, at most 10,000. */
   readonly in?: readonly FilterValue[] | null;
+  /** The opposite of `in`. */
   readonly nin?: readonly FilterValue[] | null;
+  /** It is greater: numbers as numbers, texts by code points, a declared datetime by time. */
   readonly gt?: number | string | null;
+  /** It is greater or equal. */
   readonly gte?: number | string | null;
+  /** It is less. */
   readonly lt?: number | string | null;
+  /** It is less or equal. */
   readonly lte?: number | string | null;
+  /** Whether the field has a value. */
   readonly exists?: boolean | null;
+  /** It is a text that contains this one. */
   readonly contains?: string | null;
+  /** It is a text that begins with this one. */
   readonly prefix?: string | null;
 };
 

@@ -71,22 +71,28 @@ export const HnswProperties = Fields({
   ),
 });
 
-export const DenseIndex = Fields({
-  name: IndexName,
-  distance_metric_type: OneOf(metricNames),
-  quantization: Quantization,
-  index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
-});
+export const DenseIndex = Fields(
+  {
+    name: IndexName,
+    distance_metric_type: OneOf(metricNames),
+    quantization: Quantization,
+    index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
+  },
+  { description: "A dense index: approximate nearest neighbours by a graph (HNSW) over quantized vectors." },
+);
 
-export const SparseIndex = Fields({
-  name: IndexName,
-  quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
-    type: "integer",
-    enum: sparseLevels,
-    description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
-  } as never),
-  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
-});
+export const SparseIndex = Fields(
+  {
+    name: IndexName,
+    quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
+      type: "integer",
+      enum: sparseLevels,
+      description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
+    } as never),
+    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+  },
+  { description: "A sparse index: the greatest dot products." },
+);
 
 /** The values of `language` of a text index. Some languages have stop words but no stemmer; `none` has neither. */
 export const textLanguages = [
@@ -138,29 +144,32 @@ export const textLanguages = [
   "none",
 ] as const;
 
-export const TextIndex = Fields({
-  name: IndexName,
-  sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
-  k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
-  b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
-  language: Maybe(
-    OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
-  ),
-  stop_words: Maybe(
-    Type.Array(Type.String(), {
-      maxItems: limits.stopWordsMax,
-      description:
-        "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
-    }),
-  ),
-  positions: Maybe(
-    Type.Boolean({
-      default: false,
-      description:
-        "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
-    }),
-  ),
-});
+export const TextIndex = Fields(
+  {
+    name: IndexName,
+    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+    k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
+    b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
+    language: Maybe(
+      OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
+    ),
+    stop_words: Maybe(
+      Type.Array(Type.String(), {
+        maxItems: limits.stopWordsMax,
+        description:
+          "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
+      }),
+    ),
+    positions: Maybe(
+      Type.Boolean({
+        default: false,
+        description:
+          "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
+      }),
+    ),
+  },
+  { description: "A text index: BM25." },
+);
 
 /** The types of a metadata index. */
 export const metadataTypes = ["keyword", "number", "boolean", "datetime"] as const;
@@ -262,22 +271,25 @@ export const IndexStatus = Type.Object({
 });
 
 /** Measured recall of the dense index. */
-export const Recall = Type.Object({
-  recall: Type.Number({ description: "Mean fraction of the exact results that the index found, 0 to 1." }),
-  worst_recall: Type.Number({ description: "The lowest recall of a single query." }),
-  queries: Type.Integer({
-    description:
-      "Number of vectors of the collection that were used as queries; a vector does not count as a result of its own query.",
-  }),
-  top_k: Type.Integer(),
-  ef_search: Type.Union([Type.Integer(), Type.Null()], {
-    description:
-      "The beam width of the measured searches; null if there is no graph yet and all records are scanned.",
-  }),
-  version: Type.Integer({ description: "The measured version of the collection." }),
-  search_ms: Type.Number({ description: "Mean duration of a search in milliseconds." }),
-  exact_ms: Type.Number({ description: "Mean duration of an exact search in milliseconds." }),
-});
+export const Recall = Type.Object(
+  {
+    recall: Type.Number({ description: "Mean fraction of the exact results that the index found, 0 to 1." }),
+    worst_recall: Type.Number({ description: "The lowest recall of a single query." }),
+    queries: Type.Integer({
+      description:
+        "Number of vectors of the collection that were used as queries; a vector does not count as a result of its own query.",
+    }),
+    top_k: Type.Integer({ description: "Results of each query that were compared." }),
+    ef_search: Type.Union([Type.Integer(), Type.Null()], {
+      description:
+        "The beam width of the measured searches; null if there is no graph yet and all records are scanned.",
+    }),
+    version: Type.Integer({ description: "The measured version of the collection." }),
+    search_ms: Type.Number({ description: "Mean duration of a search in milliseconds." }),
+    exact_ms: Type.Number({ description: "Mean duration of an exact search in milliseconds." }),
+  },
+  { description: "How many of the exact results searches of the dense index find, measured." },
+);
 
 /** Why a word of a text produces no term. */
 export const dropReasons = ["stop_word", "too_long", "no_letters"] as const;
@@ -318,17 +330,37 @@ const withStatus = { status: IndexStatus };
 /** A metadata index as it is stored. */
 export type MetadataDefinition = { readonly field: string; readonly type: (typeof metadataTypes)[number] };
 
-export const MetadataIndexes = Type.Object({
-  indexes: Type.Array(Type.Object({ field: Type.String(), ...MetadataIndex.properties, ...withStatus }), {
-    description: "By field.",
-  }),
-});
+export const MetadataIndexes = Type.Object(
+  {
+    indexes: Type.Array(
+      Type.Object({
+        field: Type.String({ description: "The field of the metadata; `a.b` is the field b of a." }),
+        ...MetadataIndex.properties,
+        ...withStatus,
+      }),
+      { description: "By field." },
+    ),
+  },
+  { description: "The indexes of fields of the metadata." },
+);
 
-export const Indexes = Type.Object({
-  dense: Type.Optional(Type.Object({ ...DenseIndex.properties, ...withStatus })),
-  sparse: Type.Optional(Type.Object({ ...SparseIndex.properties, ...withStatus })),
-  "tf-idf": Type.Optional(Type.Object({ ...TextIndex.properties, ...withStatus })),
-});
+export const Indexes = Type.Object(
+  {
+    dense: Type.Optional(
+      Type.Object({ ...DenseIndex.properties, ...withStatus }, { description: "Absent if there is none." }),
+    ),
+    sparse: Type.Optional(
+      Type.Object({ ...SparseIndex.properties, ...withStatus }, { description: "Absent if there is none." }),
+    ),
+    "tf-idf": Type.Optional(
+      Type.Object({ ...TextIndex.properties, ...withStatus }, { description: "Absent if there is none." }),
+    ),
+  },
+  {
+    description:
+      "The indexes of a collection as they were created, defaults filled in, each with its status.",
+  },
+);
 
 export type MetricName = (typeof metricNames)[number];
 export type TextLanguage = (typeof textLanguages)[number];

@@ -56,8 +56,8 @@ export const CreateKey = Fields(
 
 const information = {
   key_id: Type.String({ description: "Identifies the key without revealing it." }),
-  name: Type.String(),
-  role: OneOf(roles),
+  name: Type.String({ description: "The label that it was given." }),
+  role: OneOf(roles, { description: "What it may do." }),
   collections: Type.Union([Type.Array(Type.String()), Type.Null()], {
     description: "null: all collections.",
   }),
@@ -73,12 +73,17 @@ const information = {
   }),
 };
 
-export const KeyInformation = Type.Object(information);
-
-export const KeyCreated = Type.Object({
-  ...information,
-  key: Type.String({ description: "The key itself. This is the only response that contains it." }),
+export const KeyInformation = Type.Object(information, {
+  description: "An API key, without the key itself.",
 });
+
+export const KeyCreated = Type.Object(
+  {
+    ...information,
+    key: Type.String({ description: "The key itself. This is the only response that contains it." }),
+  },
+  { description: "A new API key." },
+);
 
 export const KeyList = Type.Object({ keys: Type.Array(KeyInformation) });
 

@@ -73,13 +73,19 @@ export const ScrollVectors = Fields({
   ),
   include: Include("Default: all of them."),
 });
-export const ScrollPage = Type.Object({
-  vectors: Type.Array(PartialRecord),
-  next_cursor: Type.Unsafe<string | null>({
-    type: ["string", "null"],
-    description: "Continues after the last record of this page, also after writes; null: there are no more.",
-  } as unknown as TSchema),
-});
+export const ScrollPage = Type.Object(
+  {
+    vectors: Type.Array(PartialRecord, {
+      description: "The records of the page, with the fields that were asked for.",
+    }),
+    next_cursor: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description:
+        "Continues after the last record of this page, also after writes; null: there are no more.",
+    } as unknown as TSchema),
+  },
+  { description: "A page of records." },
+);
 
 export const FacetVectors = Fields({
   field: Type.String({ description: "A field of the metadata, `id` or `document_id`." }),
@@ -93,15 +99,21 @@ export const FacetVectors = Fields({
     }),
   ),
 });
-export const Facets = Type.Object({
-  facets: Type.Array(
-    Type.Object({
-      value: Type.Unsafe<FilterValue>({ type: ["string", "number", "boolean"] } as unknown as TSchema),
-      count: Type.Integer({ description: "Matching records with this value." }),
-    }),
-    { description: "Most frequent first; ties: numbers, then strings, then booleans, each ascending." },
-  ),
-});
+export const Facets = Type.Object(
+  {
+    facets: Type.Array(
+      Type.Object({
+        value: Type.Unsafe<FilterValue>({
+          type: ["string", "number", "boolean"],
+          description: "A value of the field.",
+        } as unknown as TSchema),
+        count: Type.Integer({ description: "Matching records with this value." }),
+      }),
+      { description: "Most frequent first; ties: numbers, then strings, then booleans, each ascending." },
+    ),
+  },
+  { description: "How often each value of a field occurs." },
+);
 
 export type CountMatching = Static<typeof CountMatching>;
 export type Count = Static<typeof Count>;

@@ -272,10 +272,10 @@ const standing = {
 };
 
 const SparseMatch = Type.Object({
-  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff }),
+  index: Type.Integer({ minimum: 0, maximum: 0xffff_ffff, description: "The index that both have." }),
   query_value: Type.Number({ description: "The query's value, as a 32-bit float." }),
   stored_value: Type.Number({ description: "The record's value, as a 32-bit float." }),
-  product: Type.Number(),
+  product: Type.Number({ description: "The product of the two." }),
 });
 
 const TextMatch = Type.Object({
@@ -302,7 +302,7 @@ const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schem
 
 export const Explanation = Type.Object(
   {
-    dense: orNull(Type.Object(standing)),
+    dense: orNull(Type.Object(standing, { description: "The dense leg." })),
     sparse: orNull(
       Type.Object({
         ...standing,
@@ -336,20 +336,29 @@ const { dense_values, sparse_values, metadata } = Type.Partial(VectorRecord).pro
 /** Present where a search asks for them. */
 const included = { dense_values, sparse_values, metadata };
 
-export const SearchResult = Type.Object({
-  id: Type.String(),
-  document_id: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  score: Type.Number({ description: "Higher is better." }),
-  text: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  explanation: Type.Optional(Explanation),
-  ...included,
-  group: Type.Optional(
-    Type.Unsafe<FilterValue | null>({
-      type: ["string", "number", "boolean", "null"],
-      description: "With group_by: the document or value of the result's group; null if it has none.",
-    } as unknown as TSchema),
-  ),
-});
+export const SearchResult = Type.Object(
+  {
+    id: Type.String({ description: "The id of the record." }),
+    document_id: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description: "The document that it belongs to; null if it has none.",
+    }),
+    score: Type.Number({ description: "Higher is better." }),
+    text: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description: "Its text; null unless it was asked for and the collection has store_raw_text.",
+    }),
+    explanation: Type.Optional(Explanation),
+    ...included,
+    group: Type.Optional(
+      Type.Unsafe<FilterValue | null>({
+        type: ["string", "number", "boolean", "null"],
+        description: "With group_by: the document or value of the result's group; null if it has none.",
+      } as unknown as TSchema),
+    ),
+  },
+  { description: "A record that a search has found." },
+);
 
 export const FilterExplanation = Type.Object(
   {
@@ -381,8 +390,7 @@ export const LegWork = Type.Object({
   }),
   beam: Type.Optional(
     Type.Integer({
-      description:
-        "Width of the beam of the last pass, at least as many as vectors were scored exactly; absent if no links were followed.",
+      description: "Width of the beam of the last pass; absent if no links were followed.",
     }),
   ),
   visited: Type.Integer({
@@ -421,22 +429,25 @@ export const Walk = Type.Object(
   },
 );
 
-export const SearchResponse = Type.Object({
-  results: Type.Array(SearchResult, {
-    description: "By descending score, ties by id; with diversity, in the order of choice.",
-  }),
-  filter: Type.Optional(FilterExplanation),
-  legs: Type.Optional(
-    Type.Object(
-      { dense: Type.Optional(LegWork) },
-      {
-        description:
-          "Present only with `explain`, and not for keys with a filter: what the legs did. Only dense legs tell it.",
-      },
+export const SearchResponse = Type.Object(
+  {
+    results: Type.Array(SearchResult, {
+      description: "By descending score, ties by id; with diversity, in the order of choice.",
+    }),
+    filter: Type.Optional(FilterExplanation),
+    legs: Type.Optional(
+      Type.Object(
+        { dense: Type.Optional(LegWork) },
+        {
+          description:
+            "Present only with `explain`, and not for keys with a filter: what the legs did. Only dense legs tell it.",
+        },
+      ),
     ),
-  ),
-  walk: Type.Optional(Walk),
-});
+    walk: Type.Optional(Walk),
+  },
+  { description: "What a search has found." },
+);
 export const BatchSearchResponse = Type.Array(SearchResponse, {
   description: "In the order of the queries.",
 });

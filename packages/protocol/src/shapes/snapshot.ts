@@ -26,25 +26,31 @@ export const CreateSnapshot = Fields(
   { description: "An empty object creates a full snapshot of the current version." },
 );
 
-export const Snapshot = Type.Object({
-  id: Type.String(),
-  collection_name: Type.String({ description: "The collection that the snapshot was taken from." }),
-  version_number: Type.Integer({ description: "The version that the snapshot contains." }),
-  hash: Type.String({ description: "The version's hash." }),
-  vector_count: Type.Integer({ description: "Live vectors of the version." }),
-  since_version: NullableInteger("The base version of an incremental snapshot; null in a full one."),
-  since_hash: Type.Unsafe<string | null>({ type: ["string", "null"] }),
-  records_stored: Type.Integer({ description: "Number of vectors in the file." }),
-  size_bytes: Type.Integer(),
-  sha256: Type.String({ description: "SHA-256 of the file, 64 hex characters." }),
-  timestamp: Type.Integer({ description: "Creation time in Unix seconds." }),
-  damaged: Type.Optional(
-    Type.String({
-      description:
-        "Present only if the file is known to be damaged or missing: the reason. Such a snapshot can be neither downloaded nor restored.",
+export const Snapshot = Type.Object(
+  {
+    id: Type.String({ description: "Names the snapshot in requests." }),
+    collection_name: Type.String({ description: "The collection that the snapshot was taken from." }),
+    version_number: Type.Integer({ description: "The version that the snapshot contains." }),
+    hash: Type.String({ description: "The version's hash." }),
+    vector_count: Type.Integer({ description: "Live vectors of the version." }),
+    since_version: NullableInteger("The base version of an incremental snapshot; null in a full one."),
+    since_hash: Type.Unsafe<string | null>({
+      type: ["string", "null"],
+      description: "The hash of the base version; null in a full one.",
     }),
-  ),
-});
+    records_stored: Type.Integer({ description: "Number of vectors in the file." }),
+    size_bytes: Type.Integer({ description: "Size of the file in bytes." }),
+    sha256: Type.String({ description: "SHA-256 of the file, 64 hex characters." }),
+    timestamp: Type.Integer({ description: "Creation time in Unix seconds." }),
+    damaged: Type.Optional(
+      Type.String({
+        description:
+          "Present only if the file is known to be damaged or missing: the reason. Such a snapshot can be neither downloaded nor restored.",
+      }),
+    ),
+  },
+  { description: "A file with one version of a collection, or with the changes since an earlier one." },
+);
 
 export const RunningSnapshot = Type.Object({
   id: Type.String({ description: "The id that the snapshot will have." }),

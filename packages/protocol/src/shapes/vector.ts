@@ -93,23 +93,30 @@ export const UpsertVectors = Fields({
 const nullable = <T>(schema: Record<string, unknown>) =>
   Type.Unsafe<T | null>({ ...schema, type: [schema.type, "null"] } as unknown as TSchema);
 
-export const VectorRecord = Type.Object({
-  id: Type.String(),
-  document_id: nullable<string>({ type: "string" }),
-  dense_values: nullable<number[]>({
-    type: "array",
-    items: { type: "number" },
-    description: "The exact 32-bit values that were stored, independent of the index's quantization.",
-  }),
-  sparse_values: nullable<[number, number][]>({
-    type: "array",
-    items: IndexValuePair,
-    description: "Pairs [index, value], ordered by index.",
-  }),
-  sparse_indices: nullable<number[]>({ type: "array", items: { type: "integer" } }),
-  text: nullable<string>({ type: "string", description: "null unless the collection has store_raw_text." }),
-  metadata: nullable<Record<string, unknown>>({ type: "object" }),
-});
+export const VectorRecord = Type.Object(
+  {
+    id: Type.String({ description: "Its id, unique in the collection." }),
+    document_id: nullable<string>({ type: "string", description: "The document that it belongs to." }),
+    dense_values: nullable<number[]>({
+      type: "array",
+      items: { type: "number" },
+      description: "The exact 32-bit values that were stored, independent of the index's quantization.",
+    }),
+    sparse_values: nullable<[number, number][]>({
+      type: "array",
+      items: IndexValuePair,
+      description: "Pairs [index, value], ordered by index.",
+    }),
+    sparse_indices: nullable<number[]>({
+      type: "array",
+      items: { type: "integer" },
+      description: "The indices of sparse_values, ascending.",
+    }),
+    text: nullable<string>({ type: "string", description: "null unless the collection has store_raw_text." }),
+    metadata: nullable<Record<string, unknown>>({ type: "object", description: "As it was written." }),
+  },
+  { description: "A record as it is read; null for what it does not have." },
+);
 
 export const VectorRecords = Type.Array(VectorRecord);
 

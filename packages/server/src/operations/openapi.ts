@@ -184,7 +184,8 @@ export async function registerOpenapi(app: FastifyInstance, version: string): Pr
   });
 }
 
-const tagTexts = [
+/** The groups of operations, in the order of the document. */
+export const tagTexts = [
   ["Collections", "Named sets of vectors, and the kinds of data that they hold."],
   ["Indexes", "One dense, one sparse and one text index for each collection."],
   ["Search", "Dense, sparse, text and hybrid search, one query or a batch."],
@@ -196,7 +197,8 @@ const tagTexts = [
   ["Snapshots", "Backups: files with one version of a collection, or with the changes between two versions."],
 ];
 
-const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
+/** What holds for all operations. */
+export const introduction = `Stores vectors in named collections and searches them: dense, sparse, full text (BM25), and fused.
 
 Every request carries \`Authorization: Bearer <key>\`. Bodies are JSON in UTF-8, upserts of many records also lines of JSON or MessagePack. A dense
 vector is a list of numbers, or \`{"f32": "<base64>"}\`, which is smaller and costs less: the bytes of its 32-bit floats. Unknown fields are rejected, and
