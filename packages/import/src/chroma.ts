@@ -10,6 +10,7 @@ import { addressOf, peer } from "./peer.ts";
 import { idOf, type MetadataKeys, metadataParts, RecordFault, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
+/** Which keys of the metadata of Chroma are more than metadata. */
 export type ChromaOptions = Pick<MetadataKeys, "document"> & {
   /** The key of the metadata whose value is a sparse vector; it leaves the metadata. Default: none. */
   sparse?: string;
@@ -21,14 +22,18 @@ const uriKey = "chroma:uri";
 
 /** What is used of the client `chromadb`. */
 export type ChromaClientLike = {
+  /** Opens a collection by its name. */
   getCollection(options: { name: string; embeddingFunction: never }): Promise<ChromaCollectionLike>;
 };
 
+/** What is used of a collection of `chromadb`. */
 export type ChromaCollectionLike = {
   readonly name: string;
   readonly configuration: { hnsw?: { space?: unknown } | null; spann?: { space?: unknown } | null };
   readonly metadata?: unknown;
+  /** Number of records. */
   count(): Promise<number>;
+  /** A page of records, in the order of Chroma. */
   get(options: { limit: number; offset: number; include: (typeof kinds)[number][] }): Promise<object>;
 };
 

@@ -9,6 +9,7 @@
 import type { DenseIndexInput, RecordInput } from "@quiver/client";
 import type { Source } from "./source.ts";
 
+/** How the vectors of a collection are compared. */
 export type Metric = DenseIndexInput["distance_metric_type"];
 
 /** What a collection for the records needs, as far as their source tells it before a record is read. */

@@ -2,6 +2,7 @@
 
 import { QuiverError } from "@quiver/client";
 
+/** How a table of pgvector is read. */
 export type PgvectorOptions = {
   /** Which column is what. Columns that are named nowhere become metadata. */
   columns?: PgvectorColumns;
@@ -11,6 +12,7 @@ export type PgvectorOptions = {
   types?: Readonly<Record<string, "text" | "number" | "boolean" | "json">>;
 };
 
+/** The columns of a table by what they become. */
 export type PgvectorColumns = {
   /** Default "id". Values must be unique. */
   id?: string;

@@ -11,6 +11,7 @@ import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts
 
 /** What is used of the client `pg`: a client that is connected, or a pool. */
 export type PgClientLike = {
+  /** Runs a statement with its parameters. */
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 };
 

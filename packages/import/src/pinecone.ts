@@ -15,13 +15,21 @@ export type PineconeOptions = MetadataKeys;
 
 /** What is used of the client `@pinecone-database/pinecone`. */
 export type PineconeClientLike = {
-  indexes: { describe(name: string): Promise<PineconeIndexModel> };
+  /** The indexes of the project. */
+  indexes: {
+    /** What an index is: its dimension, its metric and its address. */
+    describe(name: string): Promise<PineconeIndexModel>;
+  };
+  /** A namespace of an index. */
   index(options: { name: string; namespace: string }): {
+    /** Number of records of each namespace. */
     describeIndexStats(): Promise<{ namespaces?: Record<string, { recordCount: number }> }>;
+    /** A page of ids, and the token of the next one. */
     listPaginated(options: { limit: number; paginationToken?: string }): Promise<{
       vectors?: readonly { id?: string }[];
       pagination?: { next?: string };
     }>;
+    /** Records by their ids. */
     fetch(options: { ids: string[] }): Promise<{ records: Readonly<Record<string, unknown>> }>;
   };
 };

@@ -26,10 +26,13 @@ export type QdrantOptions = MetadataKeys & {
 
 /** What is used of the client `@qdrant/js-client-rest`. */
 export type QdrantClientLike = {
+  /** What a collection is: its vectors and how they are compared. */
   getCollection(name: string): Promise<{
     config: { params: { vectors?: unknown; sparse_vectors?: unknown } };
   }>;
+  /** Number of points. */
   count(name: string, options: { exact: boolean }): Promise<{ count: number }>;
+  /** A page of points, and where the next one begins. */
   scroll(
     name: string,
     options: {

@@ -23,6 +23,7 @@ export type FormatOptions = {
   pinecone: PineconeOptions;
   qdrant: QdrantOptions;
 };
+/** The name of a format. */
 export type ImportFormat = keyof FormatOptions;
 
 /** Running servers, by format. */
@@ -33,6 +34,7 @@ export type LiveSources = {
   qdrant: QdrantSource;
 };
 
+/** Options of `openImport`: those of the format, and how it is read. */
 export type ReaderOptions<Name extends ImportFormat> = FormatOptions[Name] & {
   /** Of a running server: records that are asked for at once. Default 256; of Pinecone 100, which is its most. */
   pageRecords?: number;
@@ -40,6 +42,7 @@ export type ReaderOptions<Name extends ImportFormat> = FormatOptions[Name] & {
   signal?: AbortSignal;
 };
 
+/** Some records of a source, one after the other. */
 export type ImportPage = {
   /** How many records of the source are before this page. */
   readonly start: number;
@@ -49,6 +52,7 @@ export type ImportPage = {
   readonly cursor: string;
 };
 
+/** An export or a running server that is being read. */
 export type ImportReader = {
   /** What a collection for the records needs, as far as the source tells. */
   readonly shape: SourceShape;
@@ -63,12 +67,14 @@ export type ImportReader = {
    * @param cursor of an earlier page of the same source; undefined: from the first record on
    */
   pages(cursor?: string): AsyncGenerator<ImportPage>;
+  /** Closes the file or the connections that it has opened. */
   close(): Promise<void>;
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: each format has a type of raw records of its own.
 type AnyFormat = Format<any, any, any>;
 const formats: { readonly [Name in ImportFormat]: AnyFormat } = { chroma, pgvector, pinecone, qdrant };
+/** The formats that can be read. */
 export const formatNames = Object.keys(formats) as ImportFormat[];
 
 /** As many as a request has by default, because requests end with a page where reading may have to go on. */
