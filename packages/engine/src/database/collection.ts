@@ -337,13 +337,25 @@ export class OpenCollection implements Collection {
     };
   }
 
-  /** A view for a serving thread, with the indexes that a search needs, as `Searched.acquireView`; pinned until `release`. */
-  acquireShared(needed: readonly IndexKind[], options?: CallOptions): Promise<AcquiredView> {
+  /**
+   * A view for a serving thread, with the indexes that a search needs, as `Searched.acquireView`; pinned until `release`.
+   * @param filter of the request, whose matches are posted, too; undefined: none
+   */
+  acquireShared(
+    needed: readonly IndexKind[],
+    options?: CallOptions,
+    filter?: unknown,
+  ): Promise<AcquiredView> {
     return this.#state.gate.pass(async () => {
-      const view = await this.#searches.acquireView(needed, Deadline.of(options));
+      const deadline = Deadline.of(options);
+      const view = await this.#searches.acquireView(needed, deadline);
       try {
         const definitions = this.#searches.indexDefinitions(view.readTxn);
-        return { posted: { view: view.shared, definitions }, release: () => view.unpin() };
+        // First: if fields are declared meanwhile, the thread sees that what it got is from before.
+        const posted = { view: view.shared, definitions };
+        const matching =
+          filter === undefined ? undefined : await this.#searches.matching(view, filter, deadline);
+        return { posted, matching: matching?.shared, release: () => view.unpin() };
       } catch (error) {
         view.unpin();
         throw error;

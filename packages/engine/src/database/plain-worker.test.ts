@@ -44,7 +44,10 @@ test("a collection in memory, in a thread without Node.js, answers as the databa
     expect(report.dataType).toBe(collection.indexes().dense?.status.data_type);
     expect(report.dataType).toBeDefined();
     expect(report.hash).toBe(collection.currentVersion().hash);
-    expect(report.answers).toEqual(expected);
+    // What a walk costs depends on the levels of the nodes, which are drawn.
+    const withoutCosts = (answers: readonly unknown[]) =>
+      answers.map((answer) => ({ ...(answer as object), legs: null }));
+    expect(withoutCosts(report.answers)).toEqual(withoutCosts(expected));
     for (const { results } of expected) expect(results).toHaveLength(10);
   } finally {
     await database.close();

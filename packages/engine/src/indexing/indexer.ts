@@ -192,6 +192,8 @@ export class Indexer {
 
   /** Adds an index, which is built from the existing records. */
   add(updater: IndexUpdater): void {
+    // It can declare a field as a time: other threads ask again for the matches of filters.
+    this.#views.renew();
     this.#completion.watermark = -1;
     this.#updaters.add(updater);
   }

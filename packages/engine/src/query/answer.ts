@@ -9,10 +9,9 @@ import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
-import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Rows } from "../collection/rows.ts";
-import { both, type Filter, timesOf, withTimes } from "../filter/filter.ts";
+import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import { withQuery } from "./examples.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
@@ -23,22 +22,18 @@ import { firstDepth } from "./selection.ts";
 /** What a search needs of the collection that it searches. */
 export interface Searched<V extends SearchedView> {
   readonly definition: CollectionDefinition;
-  /** The definitions as they are now, which declare the types of fields. */
-  currentDefinitions(): Readonly<IndexDefinitions>;
-  /** A view with these indexes, pinned for the caller, who unpins it. @throws index_not_found, also for one that is deleted meanwhile */
-  acquireView(needed: readonly IndexKind[], deadline: Deadline): V | Promise<V>;
+  /** Which fields are declared as times now, for filters. */
+  isTime(): IsTime;
+  /**
+   * A view with these indexes, pinned for the caller, who unpins it.
+   * @param filters of the plan, whose matches will be looked up in the view
+   * @throws index_not_found, also for one that is deleted meanwhile
+   */
+  acquireView(needed: readonly IndexKind[], deadline: Deadline, filters: Plan["filters"]): V | Promise<V>;
   /** The beam width of dense legs for k results; undefined for the default of the index. A promise if the recall must be measured first. */
   beamWidth(beam: Beam, k: number, view: V): number | undefined | Promise<number | undefined>;
   /** Finds the records of a view that match a filter. */
   lookUpIn(view: V): FilterLookUp;
-}
-
-function withDeclaredTimes(
-  filters: Plan["filters"],
-  definitions: Readonly<IndexDefinitions>,
-): Plan["filters"] {
-  const isTime = timesOf(definitions);
-  return filters.map((filter) => filter && withTimes(filter, isTime));
 }
 
 /** Searches only among these records. */
@@ -66,14 +61,16 @@ export async function answer<V extends SearchedView>(
   const planned = "queries" in made ? made : deadline.task.begin(made);
   const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
   checkSize(plan);
-  if (plan.filters.some((filter) => filter !== null))
-    plan.filters = withDeclaredTimes(plan.filters, collection.currentDefinitions());
-  if (rows !== null) restrict(plan, rows.at(timesOf(collection.currentDefinitions())));
+  if (plan.filters.some((filter) => filter !== null)) {
+    const isTime = collection.isTime();
+    plan.filters = plan.filters.map((filter) => filter && withTimes(filter, isTime));
+  }
+  if (rows !== null) restrict(plan, rows.at(collection.isTime()));
   const needed = kindsOf(plan);
   if (kind && needed.length === 0) needed.push(kind);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
-  const view = await collection.acquireView(needed, deadline);
+  const view = await collection.acquireView(needed, deadline, plan.filters);
   acquiring?.end();
   try {
     const beam = needed.includes(kinds.dense)

@@ -5,6 +5,7 @@
 import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { invariant } from "../../base/invariant.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -12,11 +13,15 @@ import {
 } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { Rows } from "../../collection/rows.ts";
+import { type IsTime, timesOf, withTimes } from "../../filter/filter.ts";
+import { readFilter } from "../../filter/read-filter.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { answer, type Searched } from "../../query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import * as plan from "../../query/plan.ts";
 import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
+import { Slices } from "../../query/slices.ts";
 import type { View } from "../../runtime/view.ts";
 import type { Reader } from "../../storage/store.ts";
 import type { Collection } from "../contract.ts";
@@ -162,9 +167,17 @@ export class Searches implements Searched<View> {
     return this.#indexDefinitions.read(reader);
   }
 
-  currentDefinitions(): Readonly<IndexDefinitions> {
+  isTime(): IsTime {
     this.#state.definitions ??= this.#state.read((readTxn) => readIndexDefinitions(readTxn));
-    return this.#state.definitions;
+    return timesOf(this.#state.definitions);
+  }
+
+  /** The records of a view that match the filter of a request. */
+  async matching(view: View, given: unknown, deadline: Deadline): Promise<OrdinalBitmap> {
+    const slices = new Slices(deadline);
+    const filter = await slices.finish(readFilter(given));
+    invariant(filter !== null, "the matches of no filter are looked up");
+    return (await slices.finish(this.lookUpIn(view).matching(withTimes(filter, this.isTime())))).set;
   }
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {

@@ -10,6 +10,7 @@ import { prepareCollection } from "../../collection/format.ts";
 import { readHead } from "../../collection/head.ts";
 import { encodeDelete, encodeUpserts } from "../../collection/schema.ts";
 import { collectionTables, ordinalKey } from "../../collection/tables.ts";
+import { type IsTime, timesOf } from "../../filter/filter.ts";
 import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
 import type { IndexDefinition, KindStatus } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
@@ -113,8 +114,8 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
     return readIndexDefinitions(reader);
   }
 
-  currentDefinitions(): IndexDefinitions {
-    return this.#read((readTxn) => readIndexDefinitions(readTxn));
+  isTime(): IsTime {
+    return timesOf(this.#read((readTxn) => readIndexDefinitions(readTxn)));
   }
 
   async acquireView(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {

@@ -11,6 +11,8 @@ import { invariant } from "../../base/invariant.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { Identities } from "../../collection/identities.ts";
 import { collectionTables } from "../../collection/tables.ts";
+import { keyOf } from "../../filter/filter.ts";
+import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Searched } from "../../query/answer.ts";
 import type { FilterLookUp } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
@@ -18,6 +20,12 @@ import { LmdbStore } from "../../storage/lmdb.ts";
 import { AttachedView, Elsewhere } from "./attached-view.ts";
 import type { Attachable, Caller, PostedView, ViewAnswer, ViewCall } from "./messages.ts";
 import { SharedState } from "./shared-state.ts";
+
+/** Filters with longer keys are the owner's. */
+const keyLengthMax = 4_096;
+
+/** A view that is asked for. @property key of the filter; empty: none */
+type Asked = { readonly needed: readonly IndexKind[]; readonly key: string; readonly filter: unknown };
 
 /** How a thread asks the owner. */
 export type Asking = {
@@ -73,39 +81,48 @@ export class AttachedCollection implements Searched<AttachedView> {
   }
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): AttachedView | Promise<AttachedView> {
-    const wanted = this.#state.seenVersion;
-    const view = this.#view;
-    if (view?.serves(wanted, needed) && view.tryPin()) return view;
-    return this.#acquire(needed, wanted, deadline);
+    return this.acquire({ needed, key: "", filter: undefined }, deadline);
   }
 
-  async #acquire(needed: readonly IndexKind[], wanted: number, deadline: Deadline): Promise<AttachedView> {
-    const what = needed.join(" ");
+  /** A view that knows the matches of the filter, where there is one; pinned. */
+  acquire(asked: Asked, deadline: Deadline): AttachedView | Promise<AttachedView> {
+    const wanted = this.#state.seenVersion;
+    const view = this.#view;
+    const isKnown = asked.filter === undefined || view?.matchesOf(asked.key) !== undefined;
+    if (isKnown && view?.serves(wanted, asked.needed) && view.tryPin()) return view;
+    return this.#acquire(asked, wanted, deadline);
+  }
+
+  async #acquire(of: Asked, wanted: number, deadline: Deadline): Promise<AttachedView> {
+    const what = `${of.needed.join(" ")} ${of.key}`;
     for (;;) {
       deadline.check();
       // One that was asked for earlier may be older than what this search must see.
       const asked = this.#asked.get(what);
-      const view = await (asked ?? this.#ask(what, needed, deadline));
+      const view = await (asked ?? this.#ask(what, of, deadline));
       if (view.version >= wanted && view.tryPin()) return view;
       invariant(asked !== undefined, `the owner posts version ${view.version}, after ${wanted}`);
     }
   }
 
-  #ask(what: string, needed: readonly IndexKind[], deadline: Deadline): Promise<AttachedView> {
-    const asked = this.#attach(needed, deadline).finally(() => this.#asked.delete(what));
+  #ask(what: string, of: Asked, deadline: Deadline): Promise<AttachedView> {
+    const asked = this.#attach(of, deadline).finally(() => this.#asked.delete(what));
     this.#asked.set(what, asked);
     return asked;
   }
 
-  async #attach(kinds: readonly IndexKind[], deadline: Deadline): Promise<AttachedView> {
+  async #attach({ needed: kinds, key, filter }: Asked, deadline: Deadline): Promise<AttachedView> {
     const { name, internalId } = this;
-    const answer = await this.#asking.view({ name, internalId, kinds, caller: callerOf(deadline) }, deadline);
+    const call: ViewCall = { name, internalId, kinds, filter, caller: callerOf(deadline) };
+    const answer = await this.#asking.view(call, deadline);
     if (answer === undefined || this.#isClosing) throw new Elsewhere("the collection was replaced");
-    const { lease, posted } = answer;
+    const { lease, posted, matching } = answer;
     try {
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
       if (!isSearchable) throw new Elsewhere("an index cannot be searched in other threads");
-      return this.#keep(posted);
+      const view = this.#keep(posted);
+      if (matching !== undefined) view.remember(key, OrdinalBitmap.attach(matching));
+      return view;
     } finally {
       // Whoever asked pins the view in the microtasks before the owner can free anything.
       setImmediate(() => this.#asking.release(lease));
@@ -124,6 +141,7 @@ export class AttachedCollection implements Searched<AttachedView> {
       this.#store,
       this.#identities,
     );
+    if (this.#view !== undefined) view.rememberFrom(this.#view);
     this.#view = view;
     return view;
   }
@@ -135,13 +153,39 @@ export class AttachedCollection implements Searched<AttachedView> {
     return undefined;
   }
 
-  /** Sets of records are the owner's. */
+  /** The collection for a search with one filter, as it came with the request. */
+  filteredBy(filter: unknown): Searched<AttachedView> {
+    let key = "";
+    return {
+      definition: this.definition,
+      // The owner, who finds the records, knows which fields are times.
+      isTime: () => () => false,
+      acquireView: (needed, deadline, [read]) => {
+        key = read ? keyOf(read) : "";
+        if (key.length > keyLengthMax) throw new Elsewhere("a filter is too long to be remembered");
+        return this.acquire({ needed, key, filter }, deadline);
+      },
+      beamWidth: (beam, k, view) => this.beamWidth(beam, k, view),
+      lookUpIn: (view) => ({
+        // biome-ignore lint/correctness/useYield: what is known takes no steps.
+        *matching() {
+          const set = view.matchesOf(key);
+          // Others have been remembered in its place.
+          if (set === undefined) throw new Elsewhere("the matches of the filter are forgotten");
+          return { set, recordsRead: undefined };
+        },
+        visible: elsewhere,
+      }),
+    };
+  }
+
+  /** Of a batch with filters, or for a key with a filter. */
   lookUpIn(): FilterLookUp {
     return ofTheOwner;
   }
 
-  currentDefinitions(): never {
-    throw new Elsewhere("the owner knows which fields are times");
+  isTime(): never {
+    throw new Elsewhere("the owner finds the matches of filters");
   }
 
   /** Closes the store when no search goes on. */

@@ -10,10 +10,15 @@ import { invariant } from "../../base/invariant.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { Identities } from "../../collection/identities.ts";
 import { type VisibleAt, visibleAt } from "../../collection/visibility.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { kindNamed } from "../../index/registry.ts";
 import type { SearchedView, SharedView } from "../../runtime/view.ts";
 import type { Reader, ReadTransaction, Store } from "../../storage/store.ts";
 import type { PostedView } from "./messages.ts";
+
+/** Bytes of the matches of filters that are remembered of a view, and their number. The owner remembers the same ones (query/filter/set-cache.ts). */
+const matchBytesMax = 4 * 1024 * 1024;
+const matchesMax = 1_024;
 
 /** Only the owner can answer this search. */
 export class Elsewhere extends Error {
@@ -32,6 +37,9 @@ export class AttachedView implements SearchedView {
   readonly #pins: EpochReader;
   readonly #readers = new Map<IndexKind, object>();
   readonly #records: NewestRecords;
+  /** The matches of filters, by their keys, in the order of their first use. */
+  readonly #matches = new Map<string, OrdinalBitmap>();
+  #matchBytes = 0;
   #pinned = 0;
 
   /**
@@ -61,6 +69,29 @@ export class AttachedView implements SearchedView {
   serves(version: number, kinds: readonly IndexKind[]): boolean {
     if (this.version < version || this.#shared.withdrawn !== this.#pins.withdrawn) return false;
     return kinds.every((kind) => this.#shared.indexes[kind] !== undefined);
+  }
+
+  /** The records that match a filter; undefined: the owner knows. */
+  matchesOf(key: string): OrdinalBitmap | undefined {
+    return this.#matches.get(key);
+  }
+
+  /** Remembers the matches of a filter, in place of the oldest ones where there are too many. */
+  remember(key: string, matches: OrdinalBitmap): void {
+    if (this.#matches.has(key)) return;
+    this.#matches.set(key, matches);
+    this.#matchBytes += matches.words.byteLength;
+    for (const [oldest, { words }] of this.#matches) {
+      if (this.#matchBytes <= matchBytesMax && this.#matches.size <= matchesMax) return;
+      this.#matches.delete(oldest);
+      this.#matchBytes -= words.byteLength;
+    }
+  }
+
+  /** Takes over what an earlier view of the same version knows, if that is still right. */
+  rememberFrom(before: AttachedView): void {
+    if (before.version !== this.version || !before.serves(this.version, [])) return;
+    for (const [key, matches] of before.#matches) this.remember(key, matches);
   }
 
   /** Pins it for a search; false where what it reads may be gone. */

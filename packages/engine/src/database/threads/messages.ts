@@ -1,7 +1,7 @@
 // What do serving threads and the owner of the database tell each other?
 //
 //   thread -> owner   attach      a collection by its name
-//                     view        of a collection, with the indexes that a search needs
+//                     view        of a collection, with the indexes that a search needs, and the matches of its filter
 //                     release     of a view that was posted: the thread has pinned it
 //                     search      what the thread cannot answer itself
 //                     upsert      records that the thread has encoded
@@ -13,6 +13,7 @@ import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
 import type { Account } from "../../base/fair-queue.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
 import type { SharedView } from "../../runtime/view.ts";
 import type { SharedWords } from "./shared-state.ts";
 
@@ -35,15 +36,24 @@ export type PostedView = {
 /** A view that is pinned for a thread. */
 export type AcquiredView = {
   readonly posted: PostedView;
+  /** The matches of the filter. */
+  readonly matching: SharedBitmap | undefined;
   release(): void;
 };
 
 /** Who pays for the work of a call, and may have lost the right to it. */
 export type Caller = { readonly account: Account; readonly workMs: number };
 
-export type ViewCall = { name: string; internalId: string; kinds: readonly IndexKind[]; caller: Caller };
+/** `filter`: of the request, as it came; undefined: none. */
+export type ViewCall = {
+  name: string;
+  internalId: string;
+  kinds: readonly IndexKind[];
+  filter: unknown;
+  caller: Caller;
+};
 /** `lease` is to be released; undefined: the name is of another collection now. */
-export type ViewAnswer = { lease: number; posted: PostedView } | undefined;
+export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "matching">) | undefined;
 
 export const searchMethods = [
   "searchDense",

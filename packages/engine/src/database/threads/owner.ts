@@ -107,16 +107,16 @@ export class ThreadsOwner {
   }
 
   async #view(
-    { name, internalId, kinds }: ViewCall,
+    { name, internalId, kinds, filter }: ViewCall,
     limits: CallLimits,
     leases: Map<number, AcquiredView>,
   ): Promise<ViewAnswer> {
     const collection = this.#collections.find(name);
     if (collection.entry.internalId !== internalId) return undefined;
-    const acquired = await collection.acquireShared(kinds as IndexKind[], limits);
+    const acquired = await collection.acquireShared(kinds as IndexKind[], limits, filter);
     const lease = ++this.#lastLease;
     leases.set(lease, acquired);
-    return { lease, posted: acquired.posted };
+    return { lease, posted: acquired.posted, matching: acquired.matching };
   }
 }
 

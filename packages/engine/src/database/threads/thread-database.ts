@@ -117,6 +117,12 @@ const isForOwner = (request: {
   recall_target?: number | null;
 }): boolean => request.explain === true || request.walk === true || (request.recall_target ?? null) !== null;
 
+/** The filter of a request for one search; those of batches are the owner's. */
+function oneFilterOf(request: { filter?: unknown; queries?: unknown; query_terms_list?: unknown }): unknown {
+  const isBatch = request.queries !== undefined || request.query_terms_list !== undefined;
+  return isBatch ? undefined : (request.filter ?? undefined);
+}
+
 class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;
   readonly #name: string;
@@ -216,7 +222,9 @@ class Forwarding implements ThreadCollection {
       try {
         const known = this.#database.attached(this.#name);
         const collection = known instanceof Promise ? await known : known;
-        return await collection.search(() => answer(collection, makePlan, deadline, kind));
+        const filter = oneFilterOf(request);
+        const searched = filter === undefined ? collection : collection.filteredBy(filter);
+        return await collection.search(() => answer(searched, makePlan, deadline, kind));
       } catch (error) {
         if (!(error instanceof Elsewhere)) throw error;
       }

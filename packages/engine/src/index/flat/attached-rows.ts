@@ -24,6 +24,8 @@ export class AttachedRows {
   readonly #slots: OrdinalMapReader;
   readonly #capacity: number;
   readonly #blocks: readonly Block[];
+  /** Rows that there were. */
+  readonly count: number;
 
   /** @param slot of this thread */
   constructor(metric: Metric, { words, era, slots, capacity, blocks }: AttachableRows, slot: number) {
@@ -32,6 +34,12 @@ export class AttachedRows {
     this.#slots = new OrdinalMapReader(slots);
     this.#capacity = capacity;
     this.#blocks = blocks.map((block) => Block.attach(block, slot));
+    this.count = blocks.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  /** Whether a record's row could be read now. */
+  has(ordinal: number): boolean {
+    return this.#sequence.begin() && this.#slotOf(ordinal) !== absent;
   }
 
   /** Writes the exact distances of the first `count` records; NaN for those that cannot be read here now. `query` is borrowed. */

@@ -6,7 +6,6 @@
 
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
-import type { FlatIndex } from "../flat/flat-index.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
@@ -42,7 +41,7 @@ export class AllowedScan implements SteppedSearch {
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
   readonly #best: readonly BestSoFar[];
-  readonly #inCache = new Held();
+  readonly #inGraphs = new Held();
   readonly #inTail = new Held();
   readonly #distances = new Float64Array(pieceLength);
   #at = 0;
@@ -95,11 +94,11 @@ export class AllowedScan implements SteppedSearch {
 
   /** Compares the records from one place to another in the list; returns how many vectors were read. */
   #comparePiece(from: number, end: number, visible: Visible): number {
-    const { cache, copies, directionless } = this.#vectors;
+    const { copies, directionless } = this.#vectors;
     const tail = this.#tail;
-    const [inTail, inCache] = [this.#inTail, this.#inCache];
+    const [inTail, inGraphs] = [this.#inTail, this.#inGraphs];
     inTail.count = 0;
-    inCache.count = 0;
+    inGraphs.count = 0;
     let read = 0;
     for (let i = from; i < end; i++) {
       const record = this.#ordinals[i];
@@ -108,7 +107,7 @@ export class AllowedScan implements SteppedSearch {
       if (visible !== null && !visible(record)) continue;
       const name = copied === absent ? record : copied;
       if (tail.has(name)) inTail.push(record, name);
-      else if (this.#graphs?.has(name) && cache.has(name)) inCache.push(record, name);
+      else if (this.#graphs?.has(name) && this.#vectors.holds(name)) inGraphs.push(record, name);
       else if (name === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
       else if (this.#graphs?.has(name)) {
         this.#take(record, this.#read(record, name));
@@ -116,16 +115,21 @@ export class AllowedScan implements SteppedSearch {
       }
     }
     this.#compareHeld(tail, inTail);
-    this.#compareHeld(cache, inCache);
+    this.#compareHeld(this.#vectors, inGraphs);
     return read;
   }
 
-  #compareHeld(index: FlatIndex | TailView, { records, names, count }: Held): void {
+  #compareHeld(held: SearchedVectors | TailView, { records, names, count }: Held): void {
     if (count === 0) return;
     const { metric } = this.#vectors;
     for (const [i, query] of this.#queries.entries()) {
-      index.distancesOf(query, names, count, this.#distances);
-      for (let j = 0; j < count; j++) this.#best[i].take(records[j], metric.score(this.#distances[j]));
+      held.distancesOf(query, names, count, this.#distances);
+      for (let j = 0; j < count; j++) {
+        let distance = this.#distances[j];
+        // The thread that owns the vector has moved it meanwhile.
+        if (Number.isNaN(distance)) distance = this.#best[i].distanceTo(this.#read(records[j], names[j]), 0);
+        this.#best[i].take(records[j], metric.score(distance));
+      }
     }
   }
 

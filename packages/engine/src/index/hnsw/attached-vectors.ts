@@ -65,6 +65,14 @@ export class AttachedVectors extends SearchedVectors {
     return this.tailView.count;
   }
 
+  override holds(name: number): boolean {
+    return this.#ownersCache.has(name) || this.cache.has(name);
+  }
+
+  override get heldCount(): number {
+    return Math.max(this.#ownersCache.count, this.cache.count);
+  }
+
   override distancesOf(query: Float32Array, of: Uint32Array, count: number, to: Float64Array): void {
     this.#ownersCache.distancesOf(query, of, count, to);
     if (this.cache.count === 0) return;

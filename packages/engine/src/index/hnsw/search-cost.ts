@@ -56,10 +56,10 @@ export function estimateOf(
   usual: UsualSearch = { beam: 0, scored: 0 },
 ): DenseEstimate {
   const { scored } = usual;
-  const { dimension, tailCount, cache, count } = vectors;
+  const { dimension, tailCount, heldCount, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
-  // Vectors that are not in the cache must be read, in random order.
-  const readShare = linked === 0 ? 0 : Math.max(0, linked - cache.count) / Math.max(1, count);
+  // Vectors that are not in memory must be read, in random order.
+  const readShare = linked === 0 ? 0 : Math.max(0, linked - heldCount) / Math.max(1, count);
   const readEachNs = readShare * readNs(dimension);
   const beamUs = Math.min(wideUs(vectors, allowedCount, usual), amongUs(vectors, allowedCount, usual));
   return {

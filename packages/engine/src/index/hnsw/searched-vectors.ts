@@ -75,6 +75,16 @@ export abstract class SearchedVectors {
     };
   }
 
+  /** Whether `distancesOf` knows a name of graphs, probably. */
+  holds(name: number): boolean {
+    return this.cache.has(name);
+  }
+
+  /** Vectors of graphs whose distances need no read, about. */
+  get heldCount(): number {
+    return this.cache.count;
+  }
+
   /** Writes the exact distances of the first `count` names of graphs; NaN for those whose vectors must be read. `query` is borrowed. */
   distancesOf(query: Float32Array, names: Uint32Array, count: number, distances: Float64Array): void {
     this.cache.distancesOf(query, names, count, distances);
