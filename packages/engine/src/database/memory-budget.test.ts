@@ -137,11 +137,12 @@ it("[R13] memory returns to its earlier level: index deleted, collection unloade
     await collectGarbage();
     return processBytes();
   };
-  // Memory retained by heaps and allocators varies by 40 MiB between rounds, and more on a busy machine. Each turn allocates about 12 MiB:
-  // if it were leaked, the minimum of the later rounds would exceed the maximum of the first by 72 MiB.
+  // Memory retained by heaps and allocators is at one of two levels after a round, 225 to 247 or 259 to 280 MiB, in any order; on a busy machine
+  // all later rounds were at the upper one once. Each turn allocates about 12 MiB: if it were leaked, the minimum of the later rounds would
+  // exceed the maximum of the first by 72 MiB.
   const rounds: number[] = [];
   for (let round = 0; round < 6; round++) rounds.push(await inTurn(6));
-  expect(Math.min(...rounds.slice(3)) - Math.max(...rounds.slice(0, 3))).toBeLessThan(36 * mib);
+  expect(Math.min(...rounds.slice(3)) - Math.max(...rounds.slice(0, 3))).toBeLessThan(56 * mib);
   await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await isReady(a);
   const filled = bytesOf(a);
