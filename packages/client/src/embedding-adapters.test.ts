@@ -141,7 +141,9 @@ it("a model whose download broke off is loaded again at once", async () => {
   let loads = 0;
   const pipeline = async () => {
     if (++loads === 1)
-      throw new TypeError("fetch failed", { cause: Object.assign(new Error("reset"), { code: "ECONNRESET" }) });
+      throw new TypeError("fetch failed", {
+        cause: Object.assign(new Error("reset"), { code: "ECONNRESET" }),
+      });
     return async (texts: string[]) => ({ dims: [texts.length, 1], data: new Float32Array(texts.length) });
   };
   const embed = transformersEmbeddings({ model, load: async () => ({ pipeline }), runtime });
