@@ -78,16 +78,17 @@ type Program = AsyncDisposable & {
   readonly origin: string;
 };
 
-/** A program that serves until it is ended. @param exitCode what it has to end with */
+/** A program that serves until it is ended, also what it has started. @param exitCode what it has to end with */
 async function serving(
-  args: readonly string[],
+  [program, ...args]: readonly [string, ...string[]],
   cwd: string,
   env: object = {},
   exitCode = 0,
 ): Promise<Program> {
   const options = { cwd, env: environment(env) };
-  const child: ChildProcess = spawn(process.execPath, args, {
+  const child: ChildProcess = spawn(program, args, {
     ...options,
+    shell: process.platform === "win32" && program === "npm",
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "close");
@@ -99,13 +100,14 @@ async function serving(
       const url = /https?:\/\/127\.0\.0\.1:\d+/.exec(plain(line))?.[0];
       if (url !== undefined) found(url);
     });
-    void ended.then(([code]) => failed(new Error(`${args[0]} ended with ${code}`)));
+    void ended.then(([code]) => failed(new Error(`${program} ${args[0]} ended with ${code}`)));
   });
   return {
     origin,
     [Symbol.asyncDispose]: async () => {
       child.kill("SIGTERM");
       expect((await ended)[0]).toBe(exitCode);
+      await expect(fetch(origin)).rejects.toThrow("fetch failed");
     },
   };
 }
@@ -119,7 +121,7 @@ it("express-route.ts stores and searches articles", async () => {
   const server = await serverOf();
   const env = { QUIVER_URL: server.url, QUIVER_API_KEY: apiKey, PORT: "0" };
   {
-    await using app = await serving([join(here, "express-route.ts")], folder, env);
+    await using app = await serving([process.execPath, join(here, "express-route.ts")], folder, env);
     const put = async (id: string, body: object) => {
       const headers = { "content-type": "application/json" };
       const init = { method: "PUT", headers, body: JSON.stringify(body) };
@@ -158,14 +160,13 @@ async function storeArticles(url: string): Promise<void> {
 
 it("next-route searches articles", async () => {
   const route = join(here, "next-route");
-  const { npm_config_local_prefix: _, ...env } = process.env;
-  // What `npm start` does first. npm would take the project of an outer npm, which it finds in the environment.
-  await run("npm", ["run", "prestart"], { cwd: route, env, shell: process.platform === "win32" });
   const server = await serverOf();
   await storeArticles(server.url);
   {
-    const next = join(route, "node_modules", "next", "dist", "bin", "next");
-    await using app = await serving([next, "dev", "--hostname", "127.0.0.1", "--port", "0"], route, {
+    const command = ["npm", "start", "--", "--hostname", "127.0.0.1", "--port", "0"] as const;
+    await using app = await serving(command, route, {
+      // npm would take the project of an outer npm, which it finds in the environment.
+      npm_config_local_prefix: undefined,
       QUIVER_URL: server.url,
       QUIVER_API_KEY: apiKey,
       NEXT_TELEMETRY_DISABLED: "1",
@@ -185,7 +186,7 @@ it("next-route searches articles", async () => {
 
 it.skipIf(browserPath === undefined)(`browser-page searches as one types${skipReason}`, async () => {
   const vite = join(here, "../node_modules/vite/bin/vite.js");
-  const command = [vite, join(here, "browser-page"), "--host", "127.0.0.1"];
+  const command = [process.execPath, vite, join(here, "browser-page"), "--host", "127.0.0.1"] as const;
   // Vite ends as by the signal.
   await using page = await serving(command, folder, {}, 143);
   const server = await serverOf([page.origin]);

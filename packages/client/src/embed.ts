@@ -194,7 +194,8 @@ function checked(vectors: readonly DenseValues[], texts: number): readonly Dense
   return vectors;
 }
 
-function mayPass(error: unknown): boolean {
+/** Whether what failed with this error may succeed when it is repeated. */
+export function mayPass(error: unknown): boolean {
   const { status, retryable } = (error ?? {}) as { status?: unknown; retryable?: unknown };
   if (retryable === true) return true;
   if (typeof status === "number" && status !== 0) return retryableStatuses.has(status) || status >= 500;

@@ -119,15 +119,35 @@ it("transformers.js is loaded once, with the first text, and its tensor becomes 
   expect(calls[0]).toEqual({ pooling: "cls", normalize: true });
 });
 
-it("a tensor of another shape is reported, and a model that could not be loaded is loaded again", async () => {
+it("a model that cannot be loaded is a failed embedding, and is loaded again; a tensor of another shape is reported", async () => {
   let loads = 0;
+  const cause = new Error("no network");
   const load = async (): Promise<TransformersModule> => {
-    if (++loads === 1) throw new Error("no network");
+    if (++loads === 1) throw cause;
+    if (loads === 2) return { pipeline: () => Promise.reject(cause) };
     return { pipeline: async () => async () => ({ dims: [1, 3, 2], data: new Float32Array(6) }) };
   };
   const embed = transformersEmbeddings({ model, load });
-  await expect(embed(["a"])).rejects.toThrow("no network");
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const error = await failureOf(embed(["a"]));
+    expect([error.code, error.details, error.cause]).toEqual(["embedding_failed", { model }, cause]);
+    expect(error.message).toContain("no network");
+  }
   expect((await failureOf(embed(["a"]))).message).toContain("[1, 3, 2]");
+  expect(loads).toBe(3);
+});
+
+it("a model whose download broke off is loaded again at once", async () => {
+  let loads = 0;
+  const pipeline = async () => {
+    if (++loads === 1)
+      throw new TypeError("fetch failed", {
+        cause: Object.assign(new Error("reset"), { code: "ECONNRESET" }),
+      });
+    return async (texts: string[]) => ({ dims: [texts.length, 1], data: new Float32Array(texts.length) });
+  };
+  const embed = transformersEmbeddings({ model, load: async () => ({ pipeline }), runtime });
+  expect(await embed(["a"])).toEqual([new Float32Array(1)]);
   expect(loads).toBe(2);
 });
 

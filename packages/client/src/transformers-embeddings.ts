@@ -2,9 +2,9 @@
 //
 // `@huggingface/transformers` is an optional peer: it is loaded when the first text is embedded, and nothing else of this package needs it.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { type Embed, type EmbedderOptions, embedder, embedderOptions } from "./embed.ts";
+import { type Embed, type EmbedderOptions, embedder, embedderOptions, mayPass } from "./embed.ts";
 
 /** What is used of transformers.js. */
 export type TransformersModule = {
@@ -57,16 +57,15 @@ const packageName: string = "@huggingface/transformers";
  * const [vector] = await embed(["how do bees navigate"]);
  * console.log(vector.length); // 384
  * ```
- * @throws QuiverError embedding_failed if the package is not installed
+ * @throws QuiverError embedding_failed if the package is not installed, the model cannot be loaded (the cause is transformers.js' own error),
+ *   or it returns anything but a vector for each text
  */
 export function transformersEmbeddings(options: TransformersEmbeddingsOptions): Embed {
   refuseUnknownOptions(options, ownOptions);
   const { model, pooling = "mean", normalize = true, pipelineOptions, load = loadPackage, ...rest } = options;
   let loaded: Promise<Extract> | undefined;
   const extractor = () => {
-    loaded ??= load()
-      .then(({ pipeline }) => pipeline("feature-extraction", model, pipelineOptions))
-      .then((extract) => extract as Extract);
+    loaded ??= loadModel(load, model, pipelineOptions);
     // A model whose loading failed is loaded again by the next call.
     loaded.catch(() => {
       loaded = undefined;
@@ -87,7 +86,33 @@ export function transformersEmbeddings(options: TransformersEmbeddingsOptions): 
     const floats = Float32Array.from(data);
     return texts.map((_, i) => floats.slice(i * dimension, (i + 1) * dimension));
   };
-  return embedder(embed, { concurrency: 1, batchTexts: 16, ...rest });
+  // The download of a model may break off and succeed when it is repeated.
+  const isRetryable = (error: unknown) => mayPass(isOfModel(error) ? error.cause : error);
+  return embedder(embed, { concurrency: 1, batchTexts: 16, isRetryable, ...rest });
+}
+
+async function loadModel(
+  load: () => Promise<TransformersModule>,
+  model: string,
+  pipelineOptions: Record<string, unknown> | undefined,
+): Promise<Extract> {
+  try {
+    const { pipeline } = await load();
+    return (await pipeline("feature-extraction", model, pipelineOptions)) as Extract;
+  } catch (cause) {
+    if (isQuiverError(cause)) throw cause;
+    throw new QuiverError(
+      "embedding_failed",
+      `The model ${JSON.stringify(model)} cannot be loaded (${cause instanceof Error ? cause.message : String(cause)}). Check its name, and that its files are on this machine or can be downloaded.`,
+      { model },
+      { cause },
+    );
+  }
+}
+
+/** Whether `loadModel` made the error of one of transformers.js. */
+function isOfModel(error: unknown): error is QuiverError {
+  return isQuiverError(error, "embedding_failed") && error.details.model !== undefined;
 }
 
 async function loadPackage(): Promise<TransformersModule> {

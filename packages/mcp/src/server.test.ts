@@ -137,6 +137,28 @@ overBothDatabases((database) => {
     });
   });
 
+  it("[J3] unknown arguments are refused, and nothing is done", async () => {
+    const collection = await fill(database());
+    const record = { id: "ant", text: "ants walk" };
+    await overHttp({ database: database(), write: true }, async (client) => {
+      for (const [tool, args] of [
+        ["search", { query_text: "hive", filters: { legs: 8 } }],
+        ["similar", { positive: ["bee"], filters: { legs: 8 } }],
+        ["fetch", { ids: ["bee"], filters: { legs: 8 } }],
+        ["describe_collection", { filters: {} }],
+        ["upsert", { records: [record], filters: {} }],
+        ["upsert", { records: [{ ...record, filters: {} }] }],
+        ["delete", { ids: ["bee"], filters: { legs: 8 } }],
+      ] as const)
+        expect((await call(client, tool, { collection, ...args })).failed).toContain('"filters"');
+      expect((await call(client, "search", { collection })).failed).toContain("query_text, query_vector or");
+      expect(await database().collection(collection).count()).toBe(3);
+      expect(await call(client, "fetch", { collection, ids: ["bee", "ant"] })).toMatchObject({
+        records: [{ id: "bee" }, null],
+      });
+    });
+  });
+
   it("an error of the database is a result that the model can read", async () => {
     await overHttp({ database: database() }, async (client) => {
       const { failed } = await call(client, "search", { collection: "none", query_text: "x" });

@@ -4,8 +4,9 @@
 //   search, similar, fetch                   records
 //   upsert, delete                           only with `write: true`
 //
-// A tool's arguments have the field names of the REST interface. Its result is the answer as JSON, in the text and as structured content. A
-// failure of the database is a result that is marked as an error, with code and message, so that the model can correct its call.
+// A tool's arguments have the field names of the REST interface; unknown ones are refused, so that a misspelt filter does not select
+// everything. Its result is the answer as JSON, in the text and as structured content. A failure of the database is a result that is marked
+// as an error, with code and message, so that the model can correct its call.
 
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
@@ -43,7 +44,7 @@ const include = z
 const topK = z.number().int().min(1).max(topKMax).default(10).describe("Number of results.");
 const numbers = z.array(z.number());
 const queryTerms = z
-  .array(z.object({ index: z.number().int().min(0), value: z.number() }))
+  .array(z.strictObject({ index: z.number().int().min(0), value: z.number() }))
   .describe("Sparse query.");
 
 const kinds = ["text", "dense", "sparse", "hybrid"] as const;
@@ -84,7 +85,10 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
 
   server.registerTool(
     "list_collections",
-    { description: "Names and descriptions of all collections.", annotations: reads },
+    {
+      description: "Names and descriptions of all collections.",
+      annotations: reads,
+    },
     () => result(async () => ({ collections: await database.listCollections() })),
   );
 
@@ -93,7 +97,7 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
     {
       description:
         "A collection: number of records, which kinds of vectors and texts it has, its indexes, and the indexed fields of the metadata.",
-      inputSchema: { collection },
+      inputSchema: z.strictObject({ collection }),
       annotations: reads,
     },
     ({ collection }) =>
@@ -117,7 +121,7 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
           ? ""
           : "; without query_vector, that of query_text is used, so it is a search by meaning"
       }. sparse: by sparse vectors. hybrid: at least two of them at once, which is best for questions.`,
-      inputSchema: {
+      inputSchema: z.strictObject({
         collection,
         kind: z
           .enum(kinds)
@@ -129,7 +133,7 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
         filter,
         top_k: topK,
         include,
-      },
+      }),
       annotations: reads,
     },
     ({ collection, ...query }, { signal }) =>
@@ -140,14 +144,14 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
     "similar",
     {
       description: "Records whose dense vectors are like those of some records, and unlike those of others.",
-      inputSchema: {
+      inputSchema: z.strictObject({
         collection,
         positive: z.array(z.string()).min(1).describe("Ids of records that results should be like."),
         negative: z.array(z.string()).optional().describe("Ids of records that results should be unlike."),
         filter,
         top_k: topK,
         include,
-      },
+      }),
       annotations: reads,
     },
     ({ collection, include, ...request }, { signal }) =>
@@ -162,7 +166,7 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
     "fetch",
     {
       description: "Records by their ids; null where there is none.",
-      inputSchema: { collection, ids: z.array(z.string()).min(1).max(idsMax), include },
+      inputSchema: z.strictObject({ collection, ids: z.array(z.string()).min(1).max(idsMax), include }),
       annotations: reads,
     },
     ({ collection, ids, include }, { signal }) =>
@@ -176,7 +180,7 @@ export function createMcpServer({ database, write = false, embed }: QuiverMcpOpt
 }
 
 function addWriteTools(server: McpServer, database: Database, embed: Embed | undefined): void {
-  const record = z.object({
+  const record = z.strictObject({
     id: z.string(),
     document_id: z.string().optional(),
     text: z.string().optional(),
@@ -192,7 +196,7 @@ function addWriteTools(server: McpServer, database: Database, embed: Embed | und
       description: `Creates records, or replaces them by id. All of them or none are written.${
         embed === undefined ? "" : " Texts without dense_values get the vector of their text."
       }`,
-      inputSchema: { collection, records: z.array(record).min(1).max(recordsMax) },
+      inputSchema: z.strictObject({ collection, records: z.array(record).min(1).max(recordsMax) }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
     ({ collection, records }, { signal }) =>
@@ -211,11 +215,11 @@ function addWriteTools(server: McpServer, database: Database, embed: Embed | und
     "delete",
     {
       description: "Deletes records: those with some ids, or all that match a filter.",
-      inputSchema: {
+      inputSchema: z.strictObject({
         collection,
         ids: z.array(z.string()).min(1).max(recordsMax).optional(),
         filter,
-      },
+      }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
     ({ collection, ids, filter }, { signal }) =>
@@ -237,6 +241,8 @@ async function search(
   signal: AbortSignal,
 ): Promise<object> {
   const given = [query_text, query_vector, query_terms].filter((query) => query !== undefined).length;
+  if (kind === undefined && given === 0)
+    throw new QuiverError("invalid_request", "A search needs query_text, query_vector or query_terms.");
   const inferred =
     given > 1 ? "hybrid" : query_text !== undefined ? "text" : query_vector ? "dense" : "sparse";
   const wanted = kind ?? inferred;

@@ -183,7 +183,7 @@ async function importFiles(collection: string, files: readonly string[], flags: 
     const { describeReport, runImport } = await import("../import/run.ts");
     const report = await runImport(options, context);
     if (flags.json) printJson(report);
-    else printLine(describeReport(report));
+    else printLine(describeReport(report, options));
     return report.exit_code;
   } catch (error) {
     // Before its first record is sent, an import has no progress that would be saved.

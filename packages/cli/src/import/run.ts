@@ -404,7 +404,7 @@ class ImportRun {
       return `${countOf(acknowledged, "record")} ${acknowledged === 1 ? "was" : "were"} acknowledged.`;
     }
     const run = capital ? "Run" : "run";
-    return `${run} the same command again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${areStored(acknowledged)}; progress is saved in ${this.#statePath}).`;
+    return `${run} ${sameCommand(this.#options)} again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${areStored(acknowledged)}; progress is saved in ${this.#statePath}).`;
   }
 
   #saveState(): void {
@@ -474,8 +474,12 @@ const areStored = (count: number): string =>
 const wereRejected = (count: number): string =>
   `${countOf(count, "line")} ${count === 1 ? "was" : "were"} rejected`;
 
-/** The report as text. */
-export function describeReport(report: ImportReport): string {
+/** The command that resumes an interrupted import. */
+const sameCommand = ({ resume }: Pick<ImportOptions, "resume">) =>
+  resume ? "the same command" : "the same command without --no-resume";
+
+/** The report as text. @param options of the import */
+export function describeReport(report: ImportReport, options: Pick<ImportOptions, "resume">): string {
   const { collection, mode, outcome, records, rejected, seconds, records_per_second, state_file } = report;
   const resumed = report.resumed ? ` (${formatCount(report.records_this_run)} of them in this run)` : "";
   const speed = `in ${formatDuration(seconds * 1000)}, ${formatCount(records_per_second)} records/s`;
@@ -484,7 +488,7 @@ export function describeReport(report: ImportReport): string {
     lines.push(`Interrupted: ${areStored(records)}${resumed}.`);
     if (mode === "transaction") lines.push("They are in an open transaction and not visible yet.");
     if (state_file !== null)
-      lines.push(`Run the same command again to resume; the progress is saved in ${state_file}.`);
+      lines.push(`Run ${sameCommand(options)} again to resume; the progress is saved in ${state_file}.`);
   } else {
     lines.push(
       `Imported ${countOf(records, "record")}${resumed} into ${JSON.stringify(collection)} ${speed}.`,

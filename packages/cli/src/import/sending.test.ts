@@ -10,6 +10,7 @@ import { sendIsolating } from "./isolate.ts";
 import type { Item } from "./item.ts";
 import { Rate, showProgress } from "./progress.ts";
 import { Rejects } from "./rejects.ts";
+import { describeReport, type ImportReport } from "./run.ts";
 import { deleteState, difference, emptyState, type ImportIdentity, loadState, saveState } from "./state.ts";
 
 let folder: string;
@@ -268,4 +269,28 @@ describe("progress", () => {
     quiet.update({ bytes: 100, records: 1 });
     expect(written).toHaveLength(4);
   });
+});
+
+it("the report of an interrupted import names the command that resumes it", () => {
+  const report: ImportReport = {
+    collection: "docs",
+    files: [],
+    mode: "streaming",
+    outcome: "interrupted",
+    records: 10,
+    records_this_run: 10,
+    rejected: 0,
+    rejected_lines: [],
+    records_with_ignored_fields: 0,
+    ignored_fields: [],
+    resumed: false,
+    seconds: 1,
+    records_per_second: 10,
+    transaction_id: null,
+    state_file: "progress.json",
+    exit_code: 130,
+  };
+  const wayOn = (resume: boolean) => describeReport(report, { resume }).split("\n")[1];
+  expect(wayOn(true)).toBe("Run the same command again to resume; the progress is saved in progress.json.");
+  expect(wayOn(false)).toContain("without --no-resume again to resume");
 });
