@@ -1,6 +1,7 @@
 // What can Quiver do, in one minute and without a download?
 //
-//   npm run demo
+//   npm run demo              cleans up and ends
+//   npm run demo -- --keep    makes the collection of the examples at /docs, too, and serves until Ctrl-C
 //
 // Starts a server on a temporary directory and a free port, fills a collection with a small built-in set of texts, runs every kind of
 // search through the client, shows a transaction and the versions, and cleans up.
@@ -11,7 +12,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { type Collection, createClient, type RecordInput } from "@quiver/client";
+import { examples } from "@quiver/protocol/examples";
+import { type RouteName, routes } from "@quiver/protocol/routes";
 import type { SearchResult } from "@quiver/protocol/shapes/search";
 import { startServer } from "@quiver/server/server";
 
@@ -291,6 +295,31 @@ async function showVersions(collection: Collection): Promise<void> {
   }
 }
 
+/** The collection that the examples of the reference are about, made by them. */
+async function makeArticles(url: string, adminKey: string): Promise<void> {
+  const steps = [
+    "createCollection",
+    "createDenseIndex",
+    "createSparseIndex",
+    "createTextIndex",
+    "createMetadataIndex",
+    "streamingUpsert",
+  ] as const satisfies readonly RouteName[];
+  for (const step of steps) {
+    const { method, path } = routes[step];
+    const response = await fetch(
+      url + path.replace("{collection_id}", "articles").replace("{field}", "year"),
+      {
+        method,
+        headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+        body: JSON.stringify(examples[step][0]),
+      },
+    );
+    if (!response.ok) throw new Error(`${step}: ${await response.text()}`);
+  }
+}
+
+const { keep } = parseArgs({ options: { keep: { type: "boolean", default: false } } }).values;
 const dataDir = mkdtempSync(join(tmpdir(), "quiver-demo-"));
 try {
   const adminKey = `demo-${hash(dataDir).toString(36)}`;
@@ -317,6 +346,16 @@ try {
     await changeInTransaction(collection);
     title("Versions");
     await showVersions(collection);
+    if (keep) {
+      await makeArticles(server.url, adminKey);
+      title("Yours");
+      say(
+        `Open ${server.url}/docs: every operation works as its example stands, on the collection "articles".`,
+      );
+      say(`The console is at ${server.url}/, and the key for both is ${adminKey}`);
+      say("Ctrl-C stops the server and deletes its directory.");
+      await new Promise((stop) => process.once("SIGINT", stop).once("SIGTERM", stop));
+    }
     await collection.drop();
   } finally {
     await server.close();

@@ -81,6 +81,14 @@ describe("openapi", () => {
     }
   });
 
+  test("[H23] every path parameter has an example, but for what the server gives", () => {
+    const given = ["transaction_id", "version_hash", "key_id", "snapshot_id"];
+    for (const [path, operations] of Object.entries(document.paths as object))
+      for (const { parameters = [] } of Object.values(operations as object))
+        for (const { in: where, name, example } of parameters)
+          if (where === "path") expect(example === undefined, `${path} ${name}`).toBe(given.includes(name));
+  });
+
   test("[H23] every example of a body is served as it stands", async () => {
     const params = { collection_id: "articles", field: "year", vector_id: "a1", transaction_id: "" };
     const sessionOf = (password: string) => ({ username: "admin", password });

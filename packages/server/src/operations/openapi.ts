@@ -28,6 +28,15 @@ const parameterTexts: Record<string, string> = {
   snapshot_id: "Id of a snapshot, as returned when snapshots are created or listed.",
 };
 
+/** Of the collection that the examples of bodies make. What is missing is given by the server. */
+const parameterExamples: Record<string, string> = {
+  collection_id: "articles",
+  vector_id: "a1",
+  document_id: "bees",
+  field: "year",
+  index_type: "dense",
+};
+
 const statusTexts: Record<number, string> = {
   200: "Done.",
   201: "Created.",
@@ -146,7 +155,11 @@ function querySchema(query: Readonly<Record<string, string>>): unknown {
 function paramsSchema(path: string): Record<string, unknown> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
   if (names.length === 0) return {};
-  const properties = names.map((name) => [name, { type: "string", description: parameterTexts[name] }]);
+  const properties = names.map((name) => {
+    const example = parameterExamples[name];
+    const examples = example === undefined ? {} : { examples: [example] };
+    return [name, { type: "string", description: parameterTexts[name], ...examples }];
+  });
   return { params: { type: "object", required: names, properties: Object.fromEntries(properties) } };
 }
 
