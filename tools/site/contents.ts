@@ -114,7 +114,7 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Benchmarks",
-    entries: ["docs/benchmarks.md", "docs/benchmarks-*"],
+    entries: ["docs/benchmarks.md", "docs/first-contact.md", "docs/benchmarks-*"],
     optional: true,
   },
   {

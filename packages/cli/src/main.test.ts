@@ -227,7 +227,7 @@ describe("help and wrong usage", () => {
     [["import", "c", "f", "--batch-size", "0"], "at least 1"],
     [["index", "create", "c", "text", "--stop-words", "@missing.txt"], "no such file"],
     [["search", "c"], "give --text, --vector or --sparse"],
-    [["search", "c", "--vector", "[1,"], "--vector: is not JSON"],
+    [["search", "c", "--vector", "[1,"], "--vector is not JSON"],
     [["collections", "create", "c"], "Nothing is enabled"],
   ])("%j exits with 2 and advice", async (args, message) => {
     const { code, err, out } = await quiver(...args);

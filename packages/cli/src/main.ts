@@ -11,7 +11,9 @@ import { exitCodes } from "./exit-codes.ts";
 const nodeMajorMin = 24;
 const { node } = process.versions;
 if (Number.parseInt(node, 10) < nodeMajorMin) {
-  process.stderr.write(`quiver: needs Node.js ${nodeMajorMin} or newer; this is ${node}.\n`);
+  process.stderr.write(
+    `quiver: needs Node.js ${nodeMajorMin} or newer; this is ${node}. In a project, "npm install node@${nodeMajorMin}" gives npx one.\n`,
+  );
   process.exit(exitCodes.failed);
 }
 // What a process cannot change of itself, so the server begins again with it, as the same process (docs/decisions/garbage.md):

@@ -184,6 +184,8 @@ function readJson(flag: string, given: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${flag}: is not JSON: ${(error as Error).message}`);
+    throw new UsageError(
+      `${flag} is not JSON: ${(error as Error).message}. Expected is something like ${flag === "--vector" ? "'[0.1, 0.9]'" : `'{"7": 0.5}'`}.`,
+    );
   }
 }

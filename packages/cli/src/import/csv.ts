@@ -20,6 +20,9 @@ export type TableOptions = {
 
 type Parsed = { readonly record: string[]; readonly info: Info };
 
+/** Characters of the parser's message that are told. */
+const quotedMax = 200;
+
 const delimiters = [",", ";", "\t", "|"];
 /** The header is looked for the delimiter in so many bytes. */
 const startBytes = 64 * 1024;
@@ -93,11 +96,18 @@ async function* records(
     for await (const parsed of parser) yield parsed as Parsed;
     await fed;
   } catch (error) {
-    if (error instanceof CsvError) throw unreadableTable(path, `is not CSV: ${error.message}.`, error);
+    if (error instanceof CsvError)
+      throw unreadableTable(path, `is not CSV: ${shortened(error.message)}.`, error);
     throw error;
   } finally {
     parser.destroy();
   }
+}
+
+/** The parser's message quotes the cell, which may be a whole file that is not text, and must not reach a terminal as it is. */
+function shortened(message: string): string {
+  const printable = message.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\uFFFD]/gu, "?");
+  return printable.length > quotedMax ? `${printable.slice(0, quotedMax)}...` : printable;
 }
 
 /** The delimiter that the first line has most of, outside of quotes. */

@@ -161,6 +161,7 @@ describe("a CSV file", () => {
     ["id,b,b\n1,2,3\n", {}, UsageError, /several columns named "b"/],
     ["", {}, CommandError, /is empty/],
     ['id,b\n1,"x\n', {}, CommandError, /is not CSV/],
+    [`id,b\n1,${"\u0000\u001b".repeat(5_000)}"x\n`, {}, CommandError, /^[^\p{Cc}]{1,400}$/u],
   ] as const)("that is unclear or broken is refused: %s", async (content, columns, kind, message) => {
     const options = optionsOf(write("wrong.csv", content), { table: { columns, asText: false } });
     await expect(itemsOf(options)).rejects.toThrow(kind);

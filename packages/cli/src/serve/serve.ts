@@ -63,7 +63,7 @@ async function start({ config: given, sources }: ResolvedSettings): Promise<Runn
   } catch (error) {
     // The settings are valid but cannot be used on this machine: the port is in use, for example.
     if (!(error instanceof ConfigError)) throw error;
-    const hint = error.option === "port" ? " To use another port: --port (0 selects a free one)." : "";
+    const hint = error.option === "port" ? " The option is --port (0 selects a free one)." : "";
     throw new CommandError(`Cannot start: ${error.message}${hint}`, { cause: error });
   }
 }
@@ -76,7 +76,7 @@ function announce(server: RunningServer, config: ServerConfig): void {
     `  data           ${config.dataDir}`,
   ];
   if (server.adminKeyFile !== undefined) {
-    lines.push(`  admin key      generated and written to ${server.adminKeyFile} (this is shown only once)`);
+    lines.push(`  admin key      generated and written to ${server.adminKeyFile}`);
   } else if (config.noAuth) {
     lines.push("  admin key      none: every program on this machine may read and change everything");
   } else if (config.adminKey === undefined) {

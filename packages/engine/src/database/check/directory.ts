@@ -37,7 +37,7 @@ export async function checkDirectory(
   if (!existsSync(join(catalogDirectory(dataDir), "data.mdb")))
     throw new QuiverError(
       "storage_failed",
-      `The directory has no catalog/data.mdb: it is not a data directory of Quiver, or its catalog is lost.`,
+      `The directory ${dataDir} has no catalog/data.mdb: it is not a data directory of Quiver, or its catalog is lost.`,
     );
   const unlock = lockForReading(realpathSync(dataDir));
   try {
