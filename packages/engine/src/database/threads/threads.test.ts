@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiver/kernels/random";
-import type { IndexStatus } from "@quiver/protocol/shapes/index-definition";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Collection, Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";
@@ -245,8 +244,8 @@ test("a thread does not go on scanning records that were in no graph when it ask
   const asked = () => thread.calls.call<number>("viewsAsked", {});
   await search();
   const isWaiting = () => {
-    const { records_indexed, records_total } = collection.indexes().dense?.status as IndexStatus;
-    return records_indexed < records_total;
+    const status = collection.indexes().dense?.status;
+    return status !== undefined && status.records_indexed < status.records_total;
   };
   // Records can be in the graph before the thread asks: then another round tells.
   let written = 1_500;
