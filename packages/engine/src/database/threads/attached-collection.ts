@@ -99,9 +99,12 @@ export class AttachedCollection implements Searched<AttachedView> {
       deadline.check();
       // One that was asked for earlier may be older than what this search must see.
       const asked = this.#asked.get(what);
-      const view = await (asked ?? this.#ask(what, of, deadline));
-      if (view.version >= wanted && view.tryPin()) return view;
-      invariant(asked !== undefined, `the owner posts version ${view.version}, after ${wanted}`);
+      // If the one who asked had no time left, this search asks itself.
+      const view = await (asked === undefined
+        ? this.#ask(what, of, deadline)
+        : deadline.race(asked.catch(() => undefined)));
+      if (view !== undefined && view.version >= wanted && view.tryPin()) return view;
+      invariant(asked !== undefined, () => `the owner posts version ${view?.version}, after ${wanted}`);
     }
   }
 

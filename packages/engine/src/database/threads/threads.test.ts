@@ -235,6 +235,28 @@ test("[I7] a thread finds at once what was acknowledged, whoever wrote it, and n
   expect(left.results.length).toBe(120 - 30 + 150);
 });
 
+test("[O3] a search is not ended by the deadline of another one that asks the owner for the same", async () => {
+  const collection = await makeCollection();
+  await collection.upsert(Array.from({ length: 3_000 }, (_, i) => record(i)));
+  await collection.indexed();
+  const thread = new Thread(1);
+  const search = (n: number, timeoutMs?: number) =>
+    thread.calls.call("ask", {
+      name: "c",
+      method: "searchDense",
+      args: { query_vector: vector(), top_k: 5, filter: { half: { gte: n / 7 } } },
+      timeoutMs,
+    });
+  await search(0);
+  const late: unknown[] = [];
+  for (let n = 1; n <= 150; n++) {
+    const [hurried, patient] = await Promise.allSettled([search(n, 1), search(n)]);
+    expect(patient.status).toBe("fulfilled");
+    if (hurried.status === "rejected") late.push(hurried.reason.code);
+  }
+  expect(new Set(late)).toEqual(new Set(["deadline_exceeded"]));
+}, 60_000);
+
 test("a thread does not go on scanning records that were in no graph when it asked for the view", async () => {
   const collection = await makeCollection();
   await collection.upsert(Array.from({ length: 1_500 }, (_, i) => record(i)));
