@@ -13,7 +13,7 @@ import { ServerProcess } from "./campaigns/server-process.ts";
 
 const records = 2_000;
 const dimension = 256;
-/** Bodies of 5 KB: some 80 KB of garbage each. */
+/** With bodies of 1.5 KB. */
 const searches = 6_000;
 const connections = 4;
 /** Of the whole server while it is searched; with the sizes of V8, it was 51 without serving threads, and 18 with two. */
