@@ -172,11 +172,14 @@ async function ask(server: ServerProcess, { method, path, body }: Probe): Promis
 
 const digest = (bytes: ArrayBuffer) => createHash("sha256").update(new Uint8Array(bytes)).digest("hex");
 
-/** A response without its time-dependent parts: the progress of an index, and whether a search has loaded the collection. */
+const unsteadyKeys = new Set(["status", "loaded", "disk_bytes"]);
+
+/**
+ * A response without what depends on the moment: the progress of an index, whether a search has loaded the collection, and the blocks
+ * that the file system has allotted so far (a file that was just written still gains some, and its copy has others).
+ */
 function steady(text: string): string {
-  return JSON.stringify(JSON.parse(text), (key, value) =>
-    key === "status" || key === "loaded" ? undefined : value,
-  );
+  return JSON.stringify(JSON.parse(text), (key, value) => (unsteadyKeys.has(key) ? undefined : value));
 }
 
 export async function answersOf(server: ServerProcess, probes: readonly Probe[]): Promise<Answers> {

@@ -91,5 +91,8 @@ it("[R15] a collection says what its files take, as they grow with its records a
   const some = database.restrictedTo({ color: "red" }).collection("told");
   expect(await some.describe()).toMatchObject({ vectors_count: 0, loaded: true });
   expect(await some.describe()).not.toHaveProperty("disk_bytes");
-  expect((await database.diskUse()).collections).toEqual([{ name: "told", bytes: await told() }]);
+  const [{ name, bytes }] = (await database.diskUse()).collections;
+  expect(name).toBe("told");
+  // The file system allots blocks when it likes, so two looks may differ.
+  expect(Math.abs(bytes - (await told()))).toBeLessThan(64 * 1024);
 });
