@@ -69,6 +69,7 @@ async function measure(name: string, { rounds, queries: queryCount }: Plan): Pro
         for (let at = 0; at < rows.length; at += rowsAtOnce)
           await engine.add(rows.slice(at, at + rowsAtOnce), at);
         await engine.finish?.();
+        await engine.settle?.();
         return {
           prepare: (query: SparseVector) => engine.prepare?.(query) ?? query,
           search: engine.search as (query: unknown, k: number, effort: number) => ReturnType<Search>,

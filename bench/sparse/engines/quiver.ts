@@ -17,7 +17,7 @@ export const quiver: EngineKind = {
       add: (rows, first) =>
         rows.forEach(({ indices, values }, i) => void index.add(first + i, indices, values)),
       finish() {
-        while (index.tidy(tidiedAtOnce));
+        while (index.tidy(tidiedAtOnce, true));
       },
       search: (query: SparseVector, k, threshold) =>
         bestFirst(index.reader.search(query, k, threshold, null), k),

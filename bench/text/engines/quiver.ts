@@ -19,7 +19,7 @@ export const quiver: EngineKind = {
         for (let i = 0; i < rows.length; i++) index.add(first + i, tokenize(rows[i]));
       },
       finish() {
-        while (index.tidy(tidiedAtOnce));
+        while (index.tidy(tidiedAtOnce, true));
       },
       search(query: string, k) {
         return bestFirst(index.reader.search(query, k, index.statistics(), null), k);

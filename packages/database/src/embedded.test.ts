@@ -89,3 +89,28 @@ it("[P3] a directory is used in process, then served, with the same records; two
   await server.close();
   rmSync(directory, { recursive: true });
 });
+
+it("[O14] one search or read after the other does not stop the rest of the program", async () => {
+  const collection = await makeCollectionIn(database);
+  await collection.upsert(animals);
+  const calls: Record<string, () => Promise<unknown>> = {
+    search: () => collection.search.dense({ query_vector: [1, 0] }),
+    batch: () => collection.search.batchDense({ queries: [{ vector: [1, 0] }] }),
+    get: () => collection.get(animals[0].id),
+    scroll: () => collection.scroll(),
+    count: () => collection.count(),
+    byDocument: () => collection.byDocument("none"),
+    describe: () => collection.describe(),
+    list: () => database.listCollections(),
+  };
+  for (const [name, call] of Object.entries(calls)) {
+    await call();
+    let turns = 0;
+    const timer = setInterval(() => turns++, 1);
+    const end = performance.now() + 200;
+    // Nothing here waits for anything else than the answers.
+    while (performance.now() < end) await call();
+    clearInterval(timer);
+    expect(turns, name).toBeGreaterThan(5);
+  }
+});

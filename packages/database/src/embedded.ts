@@ -6,7 +6,7 @@
 import type { AnswerOf } from "@quiver/client/endpoints";
 import { checkFilters, jsonText } from "@quiver/client/json";
 import { checkCallOptions, type RequestParts, systemRuntime, type Transport } from "@quiver/client/transport";
-import type { CallLimits, Database } from "@quiver/engine/database/contract";
+import { type CallLimits, type Database, turned } from "@quiver/engine/database/contract";
 import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
 import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
 import { calls, type EmbeddedCall, type EmbeddedRoute } from "./calls.ts";
@@ -37,6 +37,7 @@ export class EmbeddedTransport implements Transport {
       upload,
       options: limitsOf(parts),
     };
+    if (routes[route].method === "GET") await turned();
     try {
       return (await act(request as never)) as AnswerOf<R>;
     } catch (error) {
@@ -47,6 +48,7 @@ export class EmbeddedTransport implements Transport {
   async text(route: RouteName, parts: RequestParts = {}): Promise<string> {
     if (route !== "getVector") return JSON.stringify(await this.request(route, parts));
     const { collection_id = "", vector_id = "" } = parts.params ?? {};
+    await turned();
     return this.#database.collection(collection_id).get(vector_id).toJson();
   }
 

@@ -77,13 +77,22 @@ function find(node: Node, value: unknown): Found | undefined {
 
 function findInItems({ items }: Node, values: readonly unknown[]): Found | undefined {
   if (items === undefined) return undefined;
+  const names = items.object?.inside.length === 0 ? items.object.names : undefined;
   for (let i = 0; i < values.length; i++) {
+    if (names !== undefined && hasOnly(names, values[i])) continue;
     const found = find(items, values[i]);
     if (found === undefined) continue;
     found.path = `[${i}]${found.path}`;
     return found;
   }
   return undefined;
+}
+
+/** Whether a value is an object without other fields. A query has hundreds of `{index, value}`, and most are as they should be. */
+function hasOnly(names: ReadonlySet<string>, value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  for (const name in value) if (!names.has(name)) return false;
+  return true;
 }
 
 function findInFields({ object }: Node, value: object): Found | undefined {

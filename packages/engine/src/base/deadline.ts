@@ -8,7 +8,7 @@ import { QuiverError } from "@quiver/protocol/errors";
 import { refuseUnknownOptions } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import type { Account } from "./fair-queue.ts";
-import { Task } from "./scheduler.ts";
+import { anonymous, Task } from "./scheduler.ts";
 import { inBackground, type Timer } from "./timers.ts";
 import type { Trace } from "./trace.ts";
 
@@ -37,9 +37,6 @@ export type CancelSignal = {
   addEventListener(type: "abort", act: () => void, options?: { once: boolean }): void;
   removeEventListener(type: "abort", act: () => void): void;
 };
-
-/** The account of callers that name none, as in embedded use. */
-const anonymous: Account = { key: "" };
 
 export class Deadline {
   readonly #endMs: number;

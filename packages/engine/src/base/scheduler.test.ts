@@ -230,3 +230,19 @@ it("a task does its steps to their end, in as many slices as they take", async (
   expect(await finished).toBe("done");
   expect(loop.rounds).toBeGreaterThanOrEqual(9);
 });
+
+it("[O14] a thread is held when it was busy for a slice without a turn of the event loop", async () => {
+  const { loop, scheduler } = scene();
+  expect(scheduler.isHeld).toBe(false);
+  loop.spend(limits.sliceMs - 1);
+  expect(scheduler.isHeld).toBe(false);
+  loop.spend(1);
+  expect(scheduler.isHeld).toBe(true);
+  await loop.run();
+  expect(scheduler.isHeld).toBe(false);
+  // The next question is asked of the loop only when a slice has passed.
+  expect(await loop.round()).toBe(false);
+  loop.spend(limits.sliceMs);
+  expect(scheduler.isHeld).toBe(false);
+  expect(await loop.round()).toBe(true);
+});

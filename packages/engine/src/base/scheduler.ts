@@ -109,6 +109,13 @@ export class Task implements Waiting {
   }
 }
 
+/** The account of callers that name none, as in embedded use. */
+export const anonymous: Account = { key: "" };
+
+/** For a call that may be answered at once: lets the event loop turn where it has not for a slice. Undefined: it has. */
+export const turned = (): Promise<void> | undefined =>
+  scheduler.isHeld ? new Task(anonymous).slice() : undefined;
+
 /** Reports an external event that was waiting to be handled by this thread. */
 export function arrived(): void {
   scheduler.arrived();

@@ -69,6 +69,9 @@ export class SliceRounds {
   #sweptMs = Number.NEGATIVE_INFINITY;
   /** The longest slice since the last query. */
   #longestMs = 0;
+  /** When the event loop is known to have turned last, and when it was asked to tell its next turn. */
+  #turnedMs = Number.NEGATIVE_INFINITY;
+  #askedMs: number | undefined;
 
   constructor(loop: EventLoop = realLoop) {
     this.#loop = loop;
@@ -81,6 +84,23 @@ export class SliceRounds {
 
   now(): number {
     return this.#loop.now();
+  }
+
+  /**
+   * Whether this thread has been busy for a slice without a turn of the event loop. What is answered at once settles its promise in the
+   * same turn, so a caller that awaits one answer after the other would keep the loop from everything else.
+   */
+  get isHeld(): boolean {
+    const nowMs = this.#loop.now();
+    if (this.#askedMs !== undefined) return nowMs >= this.#askedMs + limits.sliceMs;
+    if (nowMs >= this.#turnedMs + limits.sliceMs) {
+      this.#askedMs = nowMs;
+      this.#loop.defer(() => {
+        this.#askedMs = undefined;
+        this.#turnedMs = this.#loop.now();
+      });
+    }
+    return false;
   }
 
   /** Reports an external event that was waiting to be handled. */

@@ -53,7 +53,7 @@ export { release } from "../base/bytes.ts";
 export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
-export { arrived, scheduler, Task } from "../base/scheduler.ts";
+export { arrived, scheduler, Task, turned } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
 export type { Trace, TraceAttributes, TraceSpan } from "../base/trace.ts";

@@ -63,9 +63,10 @@ export interface Index {
   readonly isPostponed?: boolean;
   /**
    * Does deferred work, such as merging, for about this many postings; absent if there is never any. Does not change results.
+   * @param isResting whether nothing has changed for a while: what only makes searches faster is worth its time then. Default: false
    * @returns whether there is more to do
    */
-  tidy?(postings: number): boolean;
+  tidy?(postings: number, isResting?: boolean): boolean;
   /** Bytes that the index holds in memory; pages that were never written do not count. */
   readonly memoryBytes: number;
   /** Bytes that it would hold right after a checkpoint and a restore, before searches and background work. */

@@ -54,11 +54,11 @@ export class IndexUpdater {
     return this.#guarded.stuckBy !== undefined;
   }
 
-  /** Does deferred work of the index until the time is over. @returns whether there is more */
-  tidy(postings: number, isTimeOver: () => boolean): boolean {
+  /** Does deferred work of the index until the time is over. @param isResting see Index.tidy. @returns whether there is more */
+  tidy(postings: number, isTimeOver: () => boolean, isResting: boolean): boolean {
     return this.#guarded.change((index) => {
       if (index.tidy === undefined) return false;
-      while (index.tidy(postings)) if (isTimeOver()) return true;
+      while (index.tidy(postings, isResting)) if (isTimeOver()) return true;
       return false;
     });
   }

@@ -43,6 +43,7 @@ import { Completion } from "./completion.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import { IndexUpdaters } from "./index-updaters.ts";
 import { IndexingSlices } from "./indexing-slices.ts";
+import { Rest } from "./rest.ts";
 import { ViewWaiters, type Working } from "./view-waiters.ts";
 
 export type IndexerEvents = {
@@ -105,7 +106,8 @@ export class Indexer {
     };
     this.#views = new Views(onOldestReleased, readerSlots, identities);
     this.#visibility = new Visibility((free) => this.retire(free));
-    this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, {
+    const rest = new Rest(() => this.wake());
+    this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, rest, {
       onPublished: (view) => this.#waiters.serve(view),
       onCaughtUp: (version, ordinalEnd) => {
         if (this.#completion.rise(version, ordinalEnd)) this.#complete();

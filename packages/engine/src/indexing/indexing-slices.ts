@@ -16,6 +16,7 @@ import type { LiveIndexes, View, Views } from "../runtime/view.ts";
 import type { ReadTransaction, Store } from "../storage/store.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import type { IndexUpdaters } from "./index-updaters.ts";
+import type { Rest } from "./rest.ts";
 
 /** Postings of deferred work (merging) between two checks of the clock. */
 const postingsPerLook = 20_000;
@@ -39,6 +40,7 @@ export class IndexingSlices {
   readonly #updaters: IndexUpdaters;
   readonly #views: Views;
   readonly #visibility: Visibility;
+  readonly #rest: Rest;
   readonly #events: SliceEvents;
   /** The version that built indexes are brought to, over several slices. */
   #target: Newest | undefined;
@@ -53,12 +55,14 @@ export class IndexingSlices {
     updaters: IndexUpdaters,
     views: Views,
     visibility: Visibility,
+    rest: Rest,
     events: SliceEvents,
   ) {
     this.#store = store;
     this.#updaters = updaters;
     this.#views = views;
     this.#visibility = visibility;
+    this.#rest = rest;
     this.#events = events;
   }
 
@@ -111,10 +115,11 @@ export class IndexingSlices {
       if (behind.length === 0) {
         if (updaters.length === this.#updaters.inUse.length)
           this.#events.onCaughtUp(head.version, head.nextOrdinal);
-        const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver));
+        const isMore = this.#tidy(updaters, head.version, isTimeOver);
         this.#updaters.keep();
         // A commit that arrived during the work on an older target did not wake the indexer.
         this.#wasIdle = !isMore && !isReclaiming && head.version === this.#seenVersion;
+        if (this.#wasIdle) this.#rest.idle(head.version);
         // What was retired is freed after one more view; without this, only the next commit would publish one.
         return this.#wasIdle && !this.#views.hasRetired;
       }
@@ -195,8 +200,18 @@ export class IndexingSlices {
     return false;
   }
 
+  /** Puts indexes in order that are up to date. @returns whether there is more to do */
+  #tidy(updaters: readonly IndexUpdater[], version: number, isTimeOver: () => boolean): boolean {
+    const isResting = this.#rest.isAt(version);
+    const beganMs = performance.now();
+    const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, isResting));
+    if (isResting) this.#rest.spent(performance.now() - beganMs, !isMore);
+    return isMore;
+  }
+
   /** Ends it in the middle of a target. */
   stop(): void {
+    this.#rest.stop();
     this.#target?.readTxn.release();
     this.#target = undefined;
   }

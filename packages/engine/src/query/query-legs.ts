@@ -100,6 +100,8 @@ export function sparseLeg(
 ): SparseLeg {
   requireEnabled(definition.sparse, "sparse vectors", path);
   if (!Array.isArray(terms)) throw invalid(path, "must be an array of {index, value}.");
+  const read = readAscending(terms);
+  if (read !== undefined) return { kind: kinds.sparse, ...read, threshold };
   try {
     const { indices, values } = sortSparse(readPairs(terms, path), path);
     return { kind: kinds.sparse, indices, values: new Float32Array(values), threshold };
@@ -133,6 +135,28 @@ export function checkText(text: unknown, path: string): asserts text is string {
   if (typeof text !== "string") throw invalid(path, "must be a string.");
   const bytes = bytesBeyond(text, limits.queryTextBytesMax);
   if (bytes > 0) throw invalid(path, `has ${bytes} bytes, at most ${limits.queryTextBytesMax} are allowed.`);
+}
+
+/** A query's terms in one pass, if they are valid and ascend, as those of most queries do. */
+function readAscending(
+  terms: readonly unknown[],
+): { indices: Uint32Array<ArrayBuffer>; values: Float32Array<ArrayBuffer> } | undefined {
+  const count = terms.length;
+  if (count > limits.sparseEntriesMax) return undefined;
+  const indices = new Uint32Array(count);
+  const values = new Float32Array(count);
+  for (let i = 0, previous = -1; i < count; i++) {
+    const term = terms[i];
+    if (typeof term !== "object" || term === null || Array.isArray(term)) return undefined;
+    const { index, value } = term as { index?: unknown; value?: unknown };
+    if (typeof index !== "number" || typeof value !== "number") return undefined;
+    indices[i] = index;
+    values[i] = value;
+    // What is not an integer of 32 bits, or not a finite float, is changed by the array.
+    if (indices[i] !== index || index <= previous || values[i] - values[i] !== 0) return undefined;
+    previous = index;
+  }
+  return { indices, values };
 }
 
 function requireEnabled(enabled: boolean, kind: string, path: string): void {

@@ -144,7 +144,7 @@ export class Searches implements Searched<View> {
   }
 
   #answer(...how: Answering): Promise<search.SearchResponse[]> {
-    return this.#state.gate.pass(() => answer(this, ...how));
+    return this.#state.gate.passReading(() => answer(this, ...how));
   }
 
   async #answerOne(...how: Answering): Promise<search.SearchResponse> {
@@ -212,7 +212,7 @@ export class Searches implements Searched<View> {
     options: Parameters<Collection["measureRecall"]>[0] = {},
     call?: CallOptions,
   ): Promise<Recall> {
-    return this.#state.gate.pass(() => {
+    return this.#state.gate.passReading(() => {
       const deadline = Deadline.of(call);
       const request = plan.planRecall(options);
       // One at a time: each may run thousands of exact searches.

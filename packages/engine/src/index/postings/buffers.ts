@@ -99,10 +99,11 @@ export class Buffers {
   }
 
   /** Whether it is worth a segment while there is time: searching it takes longer than searching a segment as long. */
-  get isLong(): boolean {
+  isLong(isResting: boolean): boolean {
     const { count, slotsEnd, postings } = this.#parts.youngest;
     if (count === 0) return false;
-    return 8 * slotsEnd >= this.#recordsMax || 8 * postings.total >= this.#postingsMax;
+    const share = isResting ? 64 : 8;
+    return share * slotsEnd >= this.#recordsMax || share * postings.total >= this.#postingsMax;
   }
 
   #addBuffer(): void {

@@ -8,16 +8,19 @@ const fullShare = 7 / 8;
 const full = fullShare * segmentRecordsMax;
 const smallSegmentsMin = 8;
 
+/** How much time there is: records are changing, none is for the moment, or none was for a while. */
+export type Leisure = "busy" | "idle" | "resting";
+
 /**
  * The adjacent segments of the next merge: enough to make a full one; or eight, none of them longer than the others together, so that a
  * posting is merged two or three times until its segment is full.
- * @param isIdle whether there is time: then any segments that are not full, if the longest of them grows by at least a quarter, so that a
- *   posting is merged at most about ten times
+ * @param leisure if idle, any segments that are not full, if the longest of them grows by at least a quarter, so that a posting is merged
+ *   at most about ten times; if resting, any that are not full
  */
 export function toMerge(
   segments: readonly Segment[],
   postingsMax: number,
-  isIdle: boolean,
+  leisure: Leisure,
 ): Segment[] | undefined {
   const isFull = (records: number, postings: number) =>
     records >= full || postings >= fullShare * postingsMax;
@@ -34,10 +37,13 @@ export function toMerge(
       postings += segments[end].postings;
       longest = Math.max(longest, segments[end].postings);
     }
-    const isEnough = isIdle
-      ? 4 * (postings - longest) >= longest
-      : end - begin >= smallSegmentsMin && 2 * longest <= postings;
-    if (end - begin >= 2 && (isFull(records, postings) || isEnough)) return segments.slice(begin, end);
+    const isEnough = {
+      busy: end - begin >= smallSegmentsMin && 2 * longest <= postings,
+      idle: 4 * (postings - longest) >= longest,
+      resting: true,
+    };
+    if (end - begin >= 2 && (isFull(records, postings) || isEnough[leisure]))
+      return segments.slice(begin, end);
     if (4 * segments[begin].removedCount > segments[begin].recordCount) return [segments[begin]];
   }
   return undefined;

@@ -174,13 +174,17 @@ export class PostingIndex {
     return !this.isIdle;
   }
 
-  /** Like `work`, for an idle index: also freezes and merges what only pays off when there is time. */
-  tidy(postings: number): boolean {
-    if (this.isIdle && this.#buffers.isLong) this.#buffers.beginFreezing();
-    this.#segments.beginMerge(true);
+  /**
+   * Like `work`, for an idle index: also freezes and merges what only pays off when there is time.
+   * @param isResting whether nothing has changed for a while; then segments become as few as possible
+   */
+  tidy(postings: number, isResting = false): boolean {
+    const leisure = isResting ? "resting" : "idle";
+    if (this.isIdle && this.#buffers.isLong(isResting)) this.#buffers.beginFreezing();
+    this.#segments.beginMerge(leisure);
     this.work(postings);
-    this.#segments.beginMerge(true);
-    if (!this.isIdle || this.#buffers.isLong) return true;
+    this.#segments.beginMerge(leisure);
+    if (!this.isIdle || this.#buffers.isLong(isResting)) return true;
     return this.#segments.compact(postings);
   }
 

@@ -8,7 +8,7 @@ import { invariant } from "../../base/invariant.ts";
 import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
 import { Compaction, isWorthCompacting } from "./compaction.ts";
 import { Merge } from "./merge.ts";
-import { toMerge } from "./merge-choice.ts";
+import { type Leisure, toMerge } from "./merge-choice.ts";
 import type { OwnedParts } from "./posting-parts.ts";
 import { Segment, type SegmentState } from "./segment.ts";
 import type { ImpactOf } from "./segment-writer.ts";
@@ -111,11 +111,11 @@ export class SegmentSet {
     else if (this.#merge === undefined) this.beginMerge();
   }
 
-  /** Starts a worthwhile merge if none is running. @param isIdle whether there is time for more */
-  beginMerge(isIdle = false): void {
+  /** Starts a worthwhile merge if none is running. */
+  beginMerge(leisure: Leisure = "busy"): void {
     if (this.#merge !== undefined) return;
     const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
-    const sources = toMerge(this.#parts.segments, segmentPostingsMax, isIdle);
+    const sources = toMerge(this.#parts.segments, segmentPostingsMax, leisure);
     if (sources === undefined) return;
     this.#compaction = undefined;
     // Without memory for a merge, searches continue to use the segments as they are.

@@ -69,8 +69,8 @@ export class SparseIndex implements Index {
   // ---- Memory and checkpoints
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
-  tidy(postings: number): boolean {
-    return this.#postings.tidy(postings);
+  tidy(postings: number, isResting = false): boolean {
+    return this.#postings.tidy(postings, isResting);
   }
 
   /** Records of segments that are new or closed since the last checkpoint of the index. */

@@ -138,8 +138,8 @@ export class TextIndex implements Index {
   // ---- Memory and checkpoints
 
   /** Continues background work for about this many postings; returns whether there is more. */
-  tidy(postings: number): boolean {
-    const isMore = this.#parts.postings.tidy(postings);
+  tidy(postings: number, isResting = false): boolean {
+    const isMore = this.#parts.postings.tidy(postings, isResting);
     this.#parts.freezeRows();
     return isMore;
   }

@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, vi } from "vitest";
+import { openDatabase } from "../database/database.ts";
+import { PostingIndex } from "../index/postings/posting-index.ts";
+import { Rest } from "./rest.ts";
+
+it("a rest begins when nothing has changed for a second, once for each version", () => {
+  vi.useFakeTimers();
+  try {
+    let begun = 0;
+    const rest = new Rest(() => begun++);
+    rest.idle(1);
+    vi.advanceTimersByTime(900);
+    // A change, after which the collection is idle again.
+    rest.idle(2);
+    vi.advanceTimersByTime(900);
+    expect(begun).toBe(0);
+    vi.advanceTimersByTime(100);
+    expect(begun).toBe(1);
+    expect([rest.isAt(1), rest.isAt(2), rest.isAt(3)]).toEqual([false, true, false]);
+    rest.spent(4, false);
+    rest.idle(2);
+    rest.spent(4, true);
+    expect(rest.isAt(2)).toBe(false);
+    rest.idle(2);
+    vi.advanceTimersByTime(60_000);
+    expect(begun).toBe(1);
+    rest.idle(3);
+    rest.stop();
+    vi.advanceTimersByTime(60_000);
+    expect(begun).toBe(1);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it("small writes with pauses do not pay for a rest each", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  try {
+    const begun: number[] = [];
+    const rest = new Rest(() => begun.push(performance.now()));
+    for (let version = 0; version < 600; version++) {
+      rest.idle(version);
+      vi.advanceTimersByTime(2_000);
+      if (rest.isAt(version)) rest.spent(100, true);
+    }
+    // 20 minutes, and 100 ms each time: a five-hundredth is 24 rests.
+    expect(begun.length).toBeGreaterThan(20);
+    expect(begun.length).toBeLessThan(26);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it("an index that rests has one segment of what fits into one, and finds the same", async () => {
+  const tidied = vi.spyOn(PostingIndex.prototype, "tidy");
+  const dataDir = mkdtempSync(join(tmpdir(), "quiver-rest-"));
+  const database = await openDatabase({ dataDir });
+  try {
+    await database.createCollection({
+      name: "c",
+      dense_vector: { enabled: false },
+      sparse_vector: { enabled: true, auto_create_index: true },
+      tf_idf_options: { enabled: false },
+      config: {},
+    });
+    const collection = database.collection("c");
+    const upsert = (first: number, count: number) =>
+      collection.upsert(
+        Array.from({ length: count }, (_, i) => ({
+          id: String(first + i),
+          sparse_indices: [(first + i) % 7, 10 + ((first + i) % 97)],
+          sparse_values: [1, (first + i) / 20_000],
+        })),
+      );
+    await upsert(0, 10_000);
+    await upsert(10_000, 8_000);
+    // Too few to be worth a merge with the others at each pause.
+    await upsert(18_000, 2_000);
+    const query_terms = [3, 5, 11, 54].map((index) => ({ index, value: 1 }));
+    const before = await collection.searchSparse({ query_terms, top_k: 50 });
+    const { parts } = tidied.mock.contexts[0] as PostingIndex;
+    await expect.poll(() => parts.segments.length, { timeout: 20_000 }).toBe(1);
+    expect(parts.segments[0].count + parts.bufferedCount).toBe(20_000);
+    expect(await collection.searchSparse({ query_terms, top_k: 50 })).toEqual(before);
+  } finally {
+    tidied.mockRestore();
+    await database.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+});

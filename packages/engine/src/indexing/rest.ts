@@ -1,0 +1,63 @@
+// When is work worth its time that only makes searches faster?
+//
+// When a collection has not changed for a while, its indexes put themselves in order (Index.tidy): an inverted index merges its segments
+// to as few as possible, because a search enters each of them with all of its terms. That is not done while the collection is merely idle
+// between two writes: each small write could then cost a merge of all that there is, and a checkpoint of it.
+
+import { inBackground, type Timer } from "../base/timers.ts";
+
+/** Milliseconds without a change after which a collection rests. */
+const restMs = 1_000;
+
+/** The next rest begins no earlier than so many times the time that the last one took, so that small writes with pauses cost little. */
+const pauseFactor = 500;
+
+export class Rest {
+  readonly #onBegin: () => void;
+  #timer: Timer | undefined;
+  /** The version at which the collection rests now, and the one that was put in order last. */
+  #restingAt = -1;
+  #orderedAt = -1;
+  /** What the present or last rest has taken, and the earliest begin of the next. */
+  #spentMs = 0;
+  #nextMs = 0;
+
+  /** @param onBegin called when a rest begins; the work is done in time slices, as all indexing is */
+  constructor(onBegin: () => void) {
+    this.#onBegin = onBegin;
+  }
+
+  /** The collection has nothing to do at this version. */
+  idle(version: number): void {
+    if (version === this.#orderedAt || version === this.#restingAt) return;
+    this.stop();
+    const waitMs = Math.max(restMs, this.#nextMs - performance.now());
+    this.#timer = inBackground(
+      setTimeout(() => {
+        this.#timer = undefined;
+        this.#restingAt = version;
+        this.#spentMs = 0;
+        this.#onBegin();
+      }, waitMs),
+    );
+  }
+
+  /** Whether the collection rests at this version, the newest. */
+  isAt(version: number): boolean {
+    return version === this.#restingAt;
+  }
+
+  /** Books milliseconds of the rest. @param isDone whether there is nothing more to put in order */
+  spent(ms: number, isDone: boolean): void {
+    this.#spentMs += ms;
+    this.#nextMs = performance.now() + pauseFactor * this.#spentMs;
+    if (!isDone) return;
+    this.#orderedAt = this.#restingAt;
+    this.#restingAt = -1;
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
