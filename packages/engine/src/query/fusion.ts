@@ -19,9 +19,14 @@ export function contributionOf(weight: number, k: number, rank: number): number 
  * @returns every ordinal of any ranking with its fused score, in no particular order
  */
 export function fuse(rankings: readonly Ranking[], k: number): Hit[] {
-  const scores = new Map<number, number>();
+  const fused = new Map<number, Hit>();
   for (const { hits, weight } of rankings)
-    for (const [i, { ordinal }] of hits.entries())
-      scores.set(ordinal, (scores.get(ordinal) ?? 0) + contributionOf(weight, k, i + 1));
-  return Array.from(scores, ([ordinal, score]) => ({ ordinal, score }));
+    for (let i = 0; i < hits.length; i++) {
+      const { ordinal } = hits[i];
+      const score = contributionOf(weight, k, i + 1);
+      const hit = fused.get(ordinal);
+      if (hit === undefined) fused.set(ordinal, { ordinal, score });
+      else hit.score += score;
+    }
+  return [...fused.values()];
 }

@@ -22,6 +22,7 @@ export function* rankHits(idOf: IdOf, found: readonly Hit[], k: number): Steps<H
     let to = from + 1;
     while (to < hits.length && hits[to].score === hits[from].score) to++;
     if (to === from + 1) ranked.push(hits[from]);
+    else if (to - from <= fewTies) pushById(idOf, hits, from, to, ranked, k);
     else ranked.push(...(yield* firstById(idOf, hits.slice(from, to), k - ranked.length)));
     from = to;
   }
@@ -34,6 +35,28 @@ function atLeastKth(hits: readonly Hit[], k: number): Hit[] {
   const best = new Greatest(k);
   for (const { score } of hits) best.offer(score);
   return hits.filter(({ score }) => score >= best.floor);
+}
+
+/** Fused rankings have many pairs of ties: the i-th of one leg and the i-th of another. */
+const fewTies = 4;
+
+/** Appends few tied hits in the order of their ids, up to `k` in all. */
+function pushById(
+  idOf: IdOf,
+  hits: readonly Hit[],
+  from: number,
+  to: number,
+  ranked: Hit[],
+  k: number,
+): void {
+  const begin = ranked.length;
+  for (let i = from; i < to; i++) {
+    const id = idOf(hits[i].ordinal);
+    let at = ranked.push(hits[i]) - 1;
+    for (; at > begin && compareText(idOf(ranked[at - 1].ordinal), id) > 0; at--) ranked[at] = ranked[at - 1];
+    ranked[at] = hits[i];
+  }
+  if (ranked.length > k) ranked.length = k;
 }
 
 /** Ids that are read at a step. */
