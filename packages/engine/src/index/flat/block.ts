@@ -7,7 +7,8 @@
 //   | query f32  | kernel values f32 x 1024 | the next thread's ... | row 0 | row 1 | ... | row `length` - 1 | unused |
 //
 // A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in chunks of 1,024
-// rows in shared memory, stand each row's ordinal, its factor (see vector/metric) and its state. Rows are dense: `moveLastTo` fills a gap
+// rows in shared memory, stand each row's ordinal, its factor (see vector/metric) and its state. A part has one chunk or several, up to 64:
+// each costs a thread that attaches a fraction of a microsecond. Rows are dense: `moveLastTo` fills a gap
 // with the last row. The memory grows by an eighth. Pages that were never written take no physical memory.
 //
 // Another thread attaches to the rows that are there (`shared`, `attach`). It may go on for as long as those are neither moved nor
@@ -78,6 +79,10 @@ export function layOutBlock(dimension: number, bytesMax: number, scratchCount = 
 const chunkBytes = chunkRows * (8 + 4 + 1);
 const chunksFor = (rows: number): number => Math.ceil(rows / chunkRows);
 
+/** Chunks of a part that is added to so many: as many again. What is never written takes no physical memory. */
+const partMax = 64;
+const chunksOfPart = (before: number): number => Math.min(partMax, Math.max(1, before));
+
 /** Bytes of a block with the given number of rows. */
 export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
@@ -90,15 +95,15 @@ export type SharedBlock = {
   readonly id: number;
   readonly layout: BlockLayout;
   readonly memory: WebAssembly.Memory;
-  /** Factors, ordinals and states of the rows, in chunks of `chunkRows`. */
-  readonly chunks: readonly SharedArrayBuffer[];
+  /** Factors, ordinals and states of the rows. */
+  readonly parts: readonly SharedArrayBuffer[];
   readonly length: number;
 };
 
 export class Block {
   readonly layout: BlockLayout;
   #id = nextMemoryId();
-  readonly #chunks: SharedArrayBuffer[] = [];
+  readonly #parts: SharedArrayBuffer[] = [];
   /** Ordinals, factors and states of the rows, in chunks of `chunkRows`. */
   readonly ordinals: Uint32Array[] = [];
   readonly factors: Float64Array[] = [];
@@ -130,7 +135,7 @@ export class Block {
     this.#view();
   }
 
-  /** Changes when the memory is exchanged, or a chunk is dropped: who has attached does not see what the owner writes from then on. */
+  /** Changes when the memory is exchanged, or a part is dropped: who has attached does not see what the owner writes from then on. */
   get id(): number {
     return this.#id;
   }
@@ -140,15 +145,15 @@ export class Block {
       id: this.#id,
       layout: this.layout,
       memory: this.#memory,
-      chunks: [...this.#chunks],
+      parts: [...this.#parts],
       length: this.length,
     };
   }
 
   /** The block of another thread, in which this one works in the scratch memory of the given number. */
-  static attach({ id, layout, memory, chunks, length }: SharedBlock, number: number): Block {
+  static attach({ id, layout, memory, parts, length }: SharedBlock, number: number): Block {
     const block = attachOnce(id, number, () => new Block(layout, number, memory));
-    for (const chunk of chunks.slice(block.#chunks.length)) block.#addChunk(chunk);
+    for (const part of parts.slice(block.#parts.length)) block.#addPart(part);
     block.length = Math.max(block.length, length);
     // Growing by nothing tells this thread of what the owner has grown.
     if (layout.rowsAt + length * layout.rowBytes > block.bytes.byteLength) block.#memory.grow(0);
@@ -158,10 +163,7 @@ export class Block {
 
   /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    return (
-      blockBytesOf(this.layout, this.#touched) +
-      (this.ordinals.length - chunksFor(this.#touched)) * chunkBytes
-    );
+    return blockBytesOf(this.layout, this.#touched);
   }
 
   /** Whether it has more memory than one that was just made. */
@@ -199,7 +201,7 @@ export class Block {
     // The padding is zero already: rows only ever lay at multiples of the row's size.
     this.bytes.set(values, at);
     if (row % chunkRows === 0 && this.ordinals.length === row / chunkRows)
-      this.#addChunk(new SharedArrayBuffer(chunkBytes));
+      this.#addPart(new SharedArrayBuffer(chunksOfPart(this.ordinals.length) * chunkBytes));
     this.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = ordinal;
     this.setState(row, 0);
     this.length++;
@@ -207,17 +209,24 @@ export class Block {
     return row;
   }
 
-  #addChunk(chunk: SharedArrayBuffer): void {
-    this.#chunks.push(chunk);
-    this.factors.push(new Float64Array(chunk, 0, chunkRows));
-    this.ordinals.push(new Uint32Array(chunk, 8 * chunkRows, chunkRows));
-    this.states.push(new Uint8Array(chunk, 12 * chunkRows, chunkRows));
+  #addPart(part: SharedArrayBuffer): void {
+    this.#parts.push(part);
+    for (let at = 0; at < part.byteLength; at += chunkBytes) {
+      this.factors.push(new Float64Array(part, at, chunkRows));
+      this.ordinals.push(new Uint32Array(part, at + 8 * chunkRows, chunkRows));
+      this.states.push(new Uint8Array(part, at + 12 * chunkRows, chunkRows));
+    }
   }
 
+  /** Drops the parts that begin behind so many chunks. */
   #keepChunks(count: number): void {
-    if (this.#chunks.length > count) this.#id = nextMemoryId();
-    for (const column of [this.#chunks, this.factors, this.ordinals, this.states])
-      column.length = Math.min(column.length, count);
+    for (let last = this.#parts.at(-1); last !== undefined; last = this.#parts.at(-1)) {
+      const left = this.ordinals.length - last.byteLength / chunkBytes;
+      if (left < count) return;
+      this.#id = nextMemoryId();
+      this.#parts.pop();
+      for (const column of [this.factors, this.ordinals, this.states]) column.length = left;
+    }
   }
 
   setFactor(row: number, factor: number): void {
