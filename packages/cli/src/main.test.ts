@@ -126,6 +126,20 @@ describe("filters", () => {
     expect((await ask(["export", "filtered", "--filter", '{"color":"red","n":2}'])).out).toMatch(
       /^\{"id":"r2".*\n$/,
     );
+    for (const wrong of [
+      ["--where", "colour = 'red'"],
+      ["--filter", '{"colour":"red"}', "--explain"],
+    ]) {
+      const nothing = await ask(["search", "filtered", "--vector", "[1,0]", ...wrong]);
+      expect(nothing, wrong[0]).toEqual({
+        code: 0,
+        out: "",
+        err: 'No results.\nNo record was found with a field "colour" (did you mean color?). Records have: color, n.\n',
+      });
+    }
+    expect((await ask(["search", "filtered", "--vector", "[1,0]", "--where", "n > 9"])).err).toBe(
+      "No results.\n",
+    );
     const misspelt = await ask(["count", "filtered", "--where", "color = red"]);
     expect(misspelt).toMatchObject({ code: 2, out: "" });
     expect(misspelt.err).toContain("  color = red\n          ^\n");

@@ -235,6 +235,14 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await expect.poll(() => shownIds(tab).then((ids) => ids[0])).toBe("note-00030");
     });
 
+    test("[U7] with a filter on a misspelt field names the field that could be meant", async () => {
+      const { page } = await searchPage();
+      await page.getByRole("textbox", { name: "Text" }).fill(query);
+      await page.getByLabel("Filter").fill('{"yaer": 2010}');
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByText('No record was found with a field "yaer" (did you mean year?)').waitFor();
+    });
+
     test("[U7] for sparse terms", async () => {
       const tab = await searchPage();
       await tab.page.getByText("Sparse", { exact: true }).click();
