@@ -549,7 +549,17 @@ describe("a directory without a server", () => {
     expect([both.code, both.err]).toEqual([2, expect.stringContaining("Give --url or --data-dir, not both")]);
     const other = await serve(["--data-dir", directory], { QUIVER_ADMIN_KEY: adminKey });
     const inUse = await own("collections", "list");
-    expect([inUse.code, inUse.err]).toEqual([1, expect.stringMatching(/use/)]);
+    expect([inUse.code, inUse.err]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(`in use by process ${other.child.pid} on host .* ask it with --url instead of --data-dir`),
+      ),
+    ]);
+    const inJson = await own("collections", "list", "--json");
+    expect([inJson.code, JSON.parse(inJson.err).error]).toMatchObject([
+      1,
+      { code: "data_directory_in_use", details: { pid: other.child.pid } },
+    ]);
     other.child.kill("SIGTERM");
     await other.ended;
   });
