@@ -746,6 +746,49 @@ describe("quiver import", () => {
     expect(existsSync(`${path}.quiver-import.json`)).toBe(false);
   });
 
+  it.each(["--streaming", "--transaction"])(
+    "that fails before anything is acknowledged leaves no state and no transaction, %s",
+    async (mode) => {
+      const name = `fails${mode}`;
+      const collection = await client.createCollection({
+        name,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const path = file(`${name}.json`, "[}");
+      const state = file(`${name}.json.quiver-import.json`, "of an earlier import");
+      const result = await ask(["import", name, path, mode]);
+      expect(result.code).toBe(1);
+      expect(result.err).toContain("behind 0 items");
+      expect(result.err).toContain("No record was acknowledged.");
+      expect(result.err).not.toContain("again to resume");
+      expect(existsSync(state)).toBe(false);
+      for (const { status } of await collection.transactions()) expect(status).toHaveProperty("Aborted");
+    },
+  );
+
+  it.each(["printed.jsonl", "printed.json", "-"])(
+    "refuses records over several lines as a whole, from %s",
+    async (given) => {
+      await client.createCollection({
+        name: `printed ${given}`,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const content = JSON.stringify({ id: "a", dense_values: [1, 2] }, null, 2);
+      const source = given === "-" ? given : file(given, content);
+      const result = await ask(["import", `printed ${given}`, source], content);
+      expect(result.code).toBe(1);
+      expect(result.out).toBe("");
+      expect(result.err).toContain("begins with a JSON object that is written over several lines");
+      expect(result.err).toContain("jq -c .");
+      expect(
+        result.err
+          .trimEnd()
+          .split("\n")
+          .filter((line) => !line.startsWith("No record")).length,
+      ).toBe(1);
+    },
+  );
+
   it("advises what to do when another transaction is open", async () => {
     const collection = await client.createCollection({
       name: "busy",
