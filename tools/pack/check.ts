@@ -176,6 +176,10 @@ async function embed(project: string, olderNode: string | undefined, { errors }:
   const command = await outputOf(olderNode, ["node_modules/quiver/dist/main.js", "--version"], project);
   if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
     errors.push(`quiver, older Node.js: ${command.output}`);
+  const tools = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", "data"];
+  const noDirectory = await outputOf(olderNode, tools, project);
+  if (!/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 2\d/.test(noDirectory.output))
+    errors.push(`@quiver/mcp --data-dir, older Node.js: ${noDirectory.output}`);
 }
 
 /** A program uses every integration, on a database in its process; the MCP server is the installed command. */
