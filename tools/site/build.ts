@@ -21,7 +21,6 @@ import { dirname, join, posix, resolve } from "node:path";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { toString as textOf } from "mdast-util-to-string";
 import { build } from "vitepress";
-import { endOf, startNode } from "../children.ts";
 import { installOnce } from "../install-once.ts";
 import { projectFiles } from "../project-files.ts";
 import { writeApiReference } from "./api.ts";
@@ -163,14 +162,4 @@ async function writeApi(): ReturnType<typeof writeApiReference> {
   installOnce(join(root, "tools", "pack"), "what the packages are made with");
   const { stage } = await import("../pack/build.ts");
   return await writeApiReference(root, await stage(), pages);
-}
-
-/** This folder is no part of the project's own compilation, because what it imports is installed later. */
-export async function compileTools(): Promise<string[]> {
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const args = [tsc, "-p", "tsconfig.check.json", "--pretty", "false"];
-  const { output } = await endOf(
-    startNode(args, { cwd: import.meta.dirname, stdio: ["ignore", "pipe", "pipe"] }),
-  );
-  return output.split("\n").filter((line) => line !== "");
 }
