@@ -46,7 +46,7 @@ export type SiteContents = {
   out: string;
   sidebar: readonly SidebarItem[];
 };
-export type SidebarItem = { text: string; link?: string; collapsed?: boolean; items?: SidebarItem[] };
+export type SidebarItem = { text: string; link: string; collapsed?: boolean; items?: SidebarItem[] };
 
 /**
  * Builds the site, in the cache.
@@ -71,11 +71,11 @@ export async function buildSite(base: string): Promise<string[]> {
   cpSync(join(root, "packages/console/src/icon.svg"), join(files, "icon.svg"));
   sources.write(files);
 
-  const sidebar = contents.map(({ group, pages: listed }) => ({
-    text: group.title,
-    collapsed: group.optional === true,
-    items: listed.map(item),
-  }));
+  const sidebar = contents.map(({ group, pages: listed }) => {
+    const items = listed.map(item);
+    // Without a link, VitePress makes a button of the title, and puts the button that opens the group into it.
+    return { text: group.title, link: items[0].link, collapsed: group.optional === true, items };
+  });
   writeFileSync(join(cache, "contents.json"), JSON.stringify({ base, out, sidebar } satisfies SiteContents));
   await build(import.meta.dirname);
   for (const file of globSync("**/*.md", { cwd: pages })) {
