@@ -414,7 +414,8 @@ class ImportRun {
   async #keepProgress(target: Target): Promise<void> {
     if (this.#state.acknowledged === 0) {
       try {
-        await target.abandon();
+        // Somebody waits for the end of the import.
+        await target.abandon({ retries: 0, timeoutMs: interruptGraceMs });
         return this.#forgetState();
       } catch (error) {
         // The import has ended already, and says why. The state names the transaction that stays open, for the next run.
