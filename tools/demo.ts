@@ -1,8 +1,5 @@
 // What can Quiver do, in one minute and without a download?
 //
-//   npm run demo              cleans up and ends
-//   npm run demo -- --keep    makes the collection of the examples at /docs, too, and serves until Ctrl-C
-//
 // Starts a server on a temporary directory and a free port, fills a collection with a small built-in set of texts, runs every kind of
 // search through the client, shows a transaction and the versions, and cleans up.
 //
@@ -12,12 +9,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type Collection, createClient, type RecordInput } from "@quiver/client";
 import { examples } from "@quiver/protocol/examples";
 import { type RouteName, routes } from "@quiver/protocol/routes";
 import type { SearchResult } from "@quiver/protocol/shapes/search";
 import { startServer } from "@quiver/server/server";
+import { readOptions } from "./options.ts";
 
 const dimensions = 256;
 const lineCharsMax = 100;
@@ -319,7 +316,10 @@ async function makeArticles(url: string, adminKey: string): Promise<void> {
   }
 }
 
-const { keep } = parseArgs({ options: { keep: { type: "boolean", default: false } } }).values;
+const usage = `npm run demo              shows what Quiver does on a small data set, cleans up and ends
+npm run demo -- --keep    makes the collection of the examples at /docs, too, and serves until Ctrl-C`;
+
+const { keep } = readOptions(usage, { keep: { type: "boolean", default: false } });
 const dataDir = mkdtempSync(join(tmpdir(), "quiver-demo-"));
 try {
   const adminKey = `demo-${hash(dataDir).toString(36)}`;

@@ -27,6 +27,7 @@ import { build as bundle } from "esbuild";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { build as viteBuild } from "vite";
+import { compileTools } from "../compile-tools.ts";
 import { pack } from "./build.ts";
 import { folders } from "./places.ts";
 
@@ -47,7 +48,7 @@ export async function checkPackages(): Promise<Report> {
   const report: Report = { errors: [], notes: [] };
   const folder = mkdtempSync(join(tmpdir(), "quiver-packages-"));
   try {
-    await compileTools(report);
+    report.errors.push(...(await compileTools(import.meta.dirname)));
     const tarballs = await pack(join(folder, "packed"));
     await lint(tarballs, report);
     const project = join(folder, "project");
@@ -61,17 +62,6 @@ export async function checkPackages(): Promise<Report> {
     rmSync(folder, { recursive: true, force: true });
   }
   return report;
-}
-
-/** This folder is no part of the project's own compilation, because what it imports is installed later. */
-async function compileTools({ errors }: Report): Promise<void> {
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const { output } = await outputOf(
-    process.execPath,
-    [tsc, "-p", "tsconfig.check.json"],
-    import.meta.dirname,
-  );
-  if (output !== "") errors.push(output);
 }
 
 async function lint(tarballs: readonly string[], { errors }: Report): Promise<void> {
@@ -176,6 +166,10 @@ async function embed(project: string, olderNode: string | undefined, { errors }:
   const command = await outputOf(olderNode, ["node_modules/quiver/dist/main.js", "--version"], project);
   if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
     errors.push(`quiver, older Node.js: ${command.output}`);
+  const tools = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", "data"];
+  const noDirectory = await outputOf(olderNode, tools, project);
+  if (!/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 2\d/.test(noDirectory.output))
+    errors.push(`@quiver/mcp --data-dir, older Node.js: ${noDirectory.output}`);
 }
 
 /** A program uses every integration, on a database in its process; the MCP server is the installed command. */

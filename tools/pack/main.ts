@@ -1,18 +1,21 @@
-// npm run pack -- --out DIR   writes tarballs of the published packages
-// npm run pack -- --check     tries them in an empty project (check.ts); a step of `npm run check`
+// How are the published packages made? By `npm run pack`; `--check` is a step of `npm run check` (check.ts).
 
 import { statSync } from "node:fs";
 import { basename } from "node:path";
-import { parseArgs } from "node:util";
 import { installOnce } from "../install-once.ts";
+import { readOptions } from "../options.ts";
 
-const { out, check } = parseArgs({
-  options: { out: { type: "string", default: "packed" }, check: { type: "boolean" } },
-}).values;
+const usage = `npm run pack -- --out DIR   writes tarballs of the published packages; default packed
+npm run pack -- --check     tries them in an empty project instead`;
+
+const { out, check } = readOptions(usage, {
+  out: { type: "string", default: "packed" },
+  check: { type: "boolean", default: false },
+});
 
 // They are not among the dependencies of the project.
 installOnce(import.meta.dirname, "compilers, bundlers and linters");
-if (check === true) {
+if (check) {
   const { checkPackages } = await import("./check.ts");
   const { errors, notes } = await checkPackages();
   for (const text of [...notes, ...errors]) console.log(text);

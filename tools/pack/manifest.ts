@@ -76,6 +76,11 @@ const own: Readonly<Record<PackageName, Manifest>> = {
   },
 };
 
+/** What a package loads only where it is needed: npm leaves it out, without a warning, on versions of Node.js that are too old for it. */
+const optional: Readonly<Partial<Record<PackageName, readonly PackageName[]>>> = {
+  "@quiver/mcp": ["@quiver/database"],
+};
+
 /** @param files texts of all its modules: their imports are its dependencies */
 export function manifestOf(name: PackageName, root: string, files: readonly string[]): Manifest {
   const read = (path: string) => JSON.parse(readFileSync(join(root, path), "utf8"));
@@ -97,7 +102,13 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
       throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
     dependencies[dependency] = wanted;
   }
-  const sorted = Object.fromEntries(Object.entries(dependencies).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  const isOptional = (dependency: string) => optional[name]?.includes(dependency as PackageName) ?? false;
+  const versionsOf = (isWanted: (dependency: string) => boolean) => {
+    const wanted = Object.entries(dependencies).filter(([dependency]) => isWanted(dependency));
+    return wanted.length === 0
+      ? undefined
+      : Object.fromEntries(wanted.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  };
   return {
     name,
     version,
@@ -105,8 +116,10 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     type: "module",
     ...own[name],
     files: ["dist"],
-    ...(Object.keys(sorted).length > 0 && { dependencies: sorted }),
-    ...(peerDependencies !== undefined && { peerDependencies }),
-    ...(peerDependenciesMeta !== undefined && { peerDependenciesMeta }),
+    // Without a value, JSON has no such key.
+    dependencies: versionsOf((dependency) => !isOptional(dependency)),
+    optionalDependencies: versionsOf(isOptional),
+    peerDependencies,
+    peerDependenciesMeta,
   };
 }

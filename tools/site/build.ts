@@ -21,7 +21,6 @@ import { dirname, join, posix, resolve } from "node:path";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { toString as textOf } from "mdast-util-to-string";
 import { build } from "vitepress";
-import { endOf, startNode } from "../children.ts";
 import { installOnce } from "../install-once.ts";
 import { projectFiles } from "../project-files.ts";
 import { writeApiReference } from "./api.ts";
@@ -47,7 +46,7 @@ export type SiteContents = {
   out: string;
   sidebar: readonly SidebarItem[];
 };
-export type SidebarItem = { text: string; link?: string; collapsed?: boolean; items?: SidebarItem[] };
+export type SidebarItem = { text: string; link: string; collapsed?: boolean; items?: SidebarItem[] };
 
 /**
  * Builds the site, in the cache.
@@ -72,11 +71,11 @@ export async function buildSite(base: string): Promise<string[]> {
   cpSync(join(root, "packages/console/src/icon.svg"), join(files, "icon.svg"));
   sources.write(files);
 
-  const sidebar = contents.map(({ group, pages: listed }) => ({
-    text: group.title,
-    collapsed: group.optional === true,
-    items: listed.map(item),
-  }));
+  const sidebar = contents.map(({ group, pages: listed }) => {
+    const items = listed.map(item);
+    // Without a link, VitePress makes a button of the title, and puts the button that opens the group into it.
+    return { text: group.title, link: items[0].link, collapsed: group.optional === true, items };
+  });
   writeFileSync(join(cache, "contents.json"), JSON.stringify({ base, out, sidebar } satisfies SiteContents));
   await build(import.meta.dirname);
   for (const file of globSync("**/*.md", { cwd: pages })) {
@@ -163,14 +162,4 @@ async function writeApi(): ReturnType<typeof writeApiReference> {
   installOnce(join(root, "tools", "pack"), "what the packages are made with");
   const { stage } = await import("../pack/build.ts");
   return await writeApiReference(root, await stage(), pages);
-}
-
-/** This folder is no part of the project's own compilation, because what it imports is installed later. */
-export async function compileTools(): Promise<string[]> {
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const args = [tsc, "-p", "tsconfig.check.json", "--pretty", "false"];
-  const { output } = await endOf(
-    startNode(args, { cwd: import.meta.dirname, stdio: ["ignore", "pipe", "pipe"] }),
-  );
-  return output.split("\n").filter((line) => line !== "");
 }

@@ -73,6 +73,11 @@ function advice({ code, details }: QuiverError, message: string): string | undef
       return details.index_type === undefined
         ? undefined
         : `The collection has a ${kind} index already. "quiver index delete ${of} ${kind}" removes it first.`;
+    case "data_directory_in_use":
+      return message.replace(
+        / One process at a time .*$/,
+        " If that is a server, ask it with --url instead of --data-dir; otherwise stop it, or name another directory.",
+      );
     case "transaction_not_found":
       return `The collection has no transaction ${JSON.stringify(details.transaction_id)}. "quiver transactions list ${of}" lists those that it has.`;
     case "key_not_found":

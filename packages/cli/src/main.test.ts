@@ -126,6 +126,20 @@ describe("filters", () => {
     expect((await ask(["export", "filtered", "--filter", '{"color":"red","n":2}'])).out).toMatch(
       /^\{"id":"r2".*\n$/,
     );
+    for (const wrong of [
+      ["--where", "colour = 'red'"],
+      ["--filter", '{"colour":"red"}', "--explain"],
+    ]) {
+      const nothing = await ask(["search", "filtered", "--vector", "[1,0]", ...wrong]);
+      expect(nothing, wrong[0]).toEqual({
+        code: 0,
+        out: "",
+        err: 'No results.\nNo record was found with a field "colour" (did you mean color?). Records have: color, n.\n',
+      });
+    }
+    expect((await ask(["search", "filtered", "--vector", "[1,0]", "--where", "n > 9"])).err).toBe(
+      "No results.\n",
+    );
     const misspelt = await ask(["count", "filtered", "--where", "color = red"]);
     expect(misspelt).toMatchObject({ code: 2, out: "" });
     expect(misspelt.err).toContain("  color = red\n          ^\n");
@@ -535,7 +549,17 @@ describe("a directory without a server", () => {
     expect([both.code, both.err]).toEqual([2, expect.stringContaining("Give --url or --data-dir, not both")]);
     const other = await serve(["--data-dir", directory], { QUIVER_ADMIN_KEY: adminKey });
     const inUse = await own("collections", "list");
-    expect([inUse.code, inUse.err]).toEqual([1, expect.stringMatching(/use/)]);
+    expect([inUse.code, inUse.err]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(`in use by process ${other.child.pid} on host .* ask it with --url instead of --data-dir`),
+      ),
+    ]);
+    const inJson = await own("collections", "list", "--json");
+    expect([inJson.code, JSON.parse(inJson.err).error]).toMatchObject([
+      1,
+      { code: "data_directory_in_use", details: { pid: other.child.pid } },
+    ]);
     other.child.kill("SIGTERM");
     await other.ended;
   });
@@ -721,6 +745,49 @@ describe("quiver import", () => {
     expect((await collection.transactions())[0].status).toHaveProperty("Aborted");
     expect(existsSync(`${path}.quiver-import.json`)).toBe(false);
   });
+
+  it.each(["--streaming", "--transaction"])(
+    "that fails before anything is acknowledged leaves no state and no transaction, %s",
+    async (mode) => {
+      const name = `fails${mode}`;
+      const collection = await client.createCollection({
+        name,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const path = file(`${name}.json`, "[}");
+      const state = file(`${name}.json.quiver-import.json`, "of an earlier import");
+      const result = await ask(["import", name, path, mode]);
+      expect(result.code).toBe(1);
+      expect(result.err).toContain("behind 0 items");
+      expect(result.err).toContain("No record was acknowledged.");
+      expect(result.err).not.toContain("again to resume");
+      expect(existsSync(state)).toBe(false);
+      for (const { status } of await collection.transactions()) expect(status).toHaveProperty("Aborted");
+    },
+  );
+
+  it.each(["printed.jsonl", "printed.json", "-"])(
+    "refuses records over several lines as a whole, from %s",
+    async (given) => {
+      await client.createCollection({
+        name: `printed ${given}`,
+        dense_vector: { enabled: true, dimension: 2 },
+      });
+      const content = JSON.stringify({ id: "a", dense_values: [1, 2] }, null, 2);
+      const source = given === "-" ? given : file(given, content);
+      const result = await ask(["import", `printed ${given}`, source], content);
+      expect(result.code).toBe(1);
+      expect(result.out).toBe("");
+      expect(result.err).toContain("begins with a JSON object that is written over several lines");
+      expect(result.err).toContain("jq -c .");
+      expect(
+        result.err
+          .trimEnd()
+          .split("\n")
+          .filter((line) => !line.startsWith("No record")).length,
+      ).toBe(1);
+    },
+  );
 
   it("advises what to do when another transaction is open", async () => {
     const collection = await client.createCollection({

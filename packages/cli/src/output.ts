@@ -64,9 +64,12 @@ export function alignedTable(
   return [columns.map(({ title }) => title), ...cells].map(line).join("\n");
 }
 
-/** One line without control characters, so that stored data cannot move the terminal's cursor. */
 function plain(value: string | number | null | undefined): string {
-  if (value === null || value === undefined) return "";
+  return value === null || value === undefined ? "" : printable(String(value));
+}
+
+/** Text on one line without control characters, so that stored data cannot move the terminal's cursor. */
+export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.
-  return stripVTControlCharacters(String(value)).replace(/[\u0000-\u001f\u007f-\u009f\s]+/g, " ");
+  return stripVTControlCharacters(text).replace(/[\u0000-\u001f\u007f-\u009f\s]+/g, " ");
 }

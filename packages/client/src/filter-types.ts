@@ -102,6 +102,8 @@ type Reserved = "and" | "or" | "not" | "field" | "And" | "Or" | "Is";
 
 type TypedFilter<Metadata> =
   | Made<Metadata>
+  // What the imported `where` makes: somebody chose not to have it checked.
+  | Made<AnyMetadata>
   | { readonly and: readonly FilterOf<Metadata>[] }
   | { readonly or: readonly FilterOf<Metadata>[] }
   | { readonly not: FilterOf<Metadata> }
@@ -115,7 +117,8 @@ type TypedFilter<Metadata> =
     } & { readonly [Name in Reserved]?: never });
 
 type UntypedFilter =
-  | Made<AnyMetadata>
+  // Conditions on any metadata.
+  | Pick<Made<AnyMetadata>, "toJSON">
   | Filter
   | { readonly and: readonly UntypedFilter[] }
   | { readonly or: readonly UntypedFilter[] }

@@ -134,7 +134,8 @@ test("without a type of the metadata, any field goes; with one, what does not fi
   const compiled = [
     () => untyped.count(any),
     () => untyped.count({ and: [any, { "x.y": { in: [1, "a"] } }] }),
-    () => untyped.count(here("n").gt(1) as never),
+    () => untyped.count(here("n").gt(1)),
+    () => untyped.count(any.or(here("n").gt(1))),
     () => collection.count(here("n").gt(1)),
     () =>
       collection.count({
@@ -168,8 +169,12 @@ test("without a type of the metadata, any field goes; with one, what does not fi
     () => here("author").eq("Bob"),
     // @ts-expect-error the key has a dot
     () => here("a.b"),
-    // @ts-expect-error a condition on metadata of which nothing is known
+    // The imported `where` fits every collection, and is not checked.
     () => collection.count(any),
+    () => collection.search.text({ query: "bees", filter: any }),
+    () => collection.count({ or: [any, { not: any }, { color: "red" }] }),
+    () => collection.count(any.and(any)),
+    () => collection.count(here("n").gt(1).and(any)),
     // @ts-expect-error a condition on other metadata
     () => collection.count(whereOf<{ n: number; x: string }>()("n").eq(1)),
     // @ts-expect-error a field that the metadata has not
@@ -229,7 +234,7 @@ test("without a type of the metadata, any field goes; with one, what does not fi
     // @ts-expect-error a value that the object cannot have
     () => loose.updateMatching({ "scores.math": 1 }, { scores: { math: "1" } }),
   ];
-  expect(compiled).toHaveLength(54);
+  expect(compiled).toHaveLength(59);
 });
 
 test("numbers that are not finite are refused with their place: as null they would be no condition, or remove a key", async () => {

@@ -235,6 +235,14 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await expect.poll(() => shownIds(tab).then((ids) => ids[0])).toBe("note-00030");
     });
 
+    test("[U7] with a filter on a misspelt field names the field that could be meant", async () => {
+      const { page } = await searchPage();
+      await page.getByRole("textbox", { name: "Text" }).fill(query);
+      await page.getByLabel("Filter").fill('{"yaer": 2010}');
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByText('No record was found with a field "yaer" (did you mean year?)').waitFor();
+    });
+
     test("[U7] for sparse terms", async () => {
       const tab = await searchPage();
       await tab.page.getByText("Sparse", { exact: true }).click();
@@ -459,6 +467,36 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await tab.page.getByRole("dialog").getByRole("button", { name: "Abort" }).click();
     await next.getByText("aborted").waitFor();
     await client.deleteCollection("ledger");
+  });
+
+  test("a collection that does not exist is told in the words of the console, with a way to the others", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    for (const place of ["collections/nowhere", "collections/nowhere/search"]) {
+      await tab.go(place);
+      await page.getByRole("heading", { name: "There is no collection nowhere" }).waitFor();
+      expect(await page.getByText(/GET |POST |collection_not_found/).count()).toBe(0);
+    }
+    await page.getByRole("main").getByRole("link", { name: "All collections" }).click();
+    await page.getByRole("link", { name: "notes" }).waitFor();
+    // It is shown as soon as there is one, and no longer when it is deleted.
+    await tab.go("collections/nowhere");
+    await client.createCollection({ name: "nowhere", tf_idf_options: { enabled: true } });
+    await page.getByRole("navigation", { name: "Collection" }).waitFor();
+    await client.deleteCollection("nowhere");
+    await page.getByRole("heading", { name: "There is no collection nowhere" }).waitFor();
+  });
+
+  test("the metrics of one reading are those of a second, not of 1 seconds", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    let readings = 0;
+    await page.route("**/metrics", (route) => (readings++ === 0 ? route.continue() : route.abort()));
+    await tab.go("metrics");
+    await page
+      .getByText(/, the last 1 second$/)
+      .first()
+      .waitFor();
   });
 
   test("[U10] metrics are drawn from what the server counts", async () => {

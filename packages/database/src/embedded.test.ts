@@ -75,7 +75,7 @@ it("[P3] a directory is used in process, then served, with the same records; two
   const inProcess = await open(directory);
   const { name } = await makeCollectionIn(inProcess, { records: animals });
   const before = await inProcess.collection(name).get("bee");
-  expect(await codeOf(open(directory, { lockWaitMs: 0 }))).toEqual(["storage_failed", 500]);
+  expect(await codeOf(open(directory, { lockWaitMs: 0 }))).toEqual(["data_directory_in_use", 409]);
   await inProcess.close();
   const server = await startServer({
     dataDir: directory,

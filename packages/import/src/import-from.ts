@@ -36,16 +36,7 @@ export type { PgvectorColumns, PgvectorOptions } from "./pgvector-columns.ts";
 export type { PgClientLike, PgvectorSource } from "./pgvector-table.ts";
 export type { PineconeClientLike, PineconeOptions, PineconeSource } from "./pinecone.ts";
 export type { QdrantClientLike, QdrantOptions, QdrantSource } from "./qdrant.ts";
-export {
-  type FormatOptions,
-  formatNames,
-  type ImportFormat,
-  type ImportPage,
-  type ImportReader,
-  type LiveSources,
-  openImport,
-  type ReaderOptions,
-} from "./reader.ts";
+export * from "./reader.ts";
 export type { ImportSource } from "./source.ts";
 
 /** Counts are those of this call, which begins behind its `cursor` if it was given one. */

@@ -89,7 +89,19 @@ async function databaseOf(values: Values): Promise<Database> {
       "invalid_request",
       "--data-dir does without a server: leave out --url and --api-key.",
     );
-  const { open } = await import("@quiver/database");
+  const { node } = process.versions;
+  if (Number.parseInt(node, 10) < 24)
+    throw new QuiverError(
+      "invalid_request",
+      `--data-dir opens a directory in this process, which needs Node.js 24 or newer; this is ${node}. Use a newer one, or name a server with --url.`,
+    );
+  const { open } = await import("@quiver/database").catch((error) => {
+    if (error?.code !== "ERR_MODULE_NOT_FOUND" || !error.message.includes("'@quiver/database")) throw error;
+    throw new QuiverError(
+      "invalid_request",
+      "--data-dir opens a directory in this process with the package @quiver/database, which is not installed: installations with an older Node.js, or without optional dependencies, leave it out. Install it beside @quiver/mcp, or name a server with --url.",
+    );
+  });
   return open(directory);
 }
 

@@ -280,6 +280,26 @@ describe("over stdio", () => {
     rmSync(directory, { recursive: true });
   });
 
+  it("--data-dir says what it needs where @quiver/database is not installed, or Node.js is too old for it", () => {
+    const runAfter = (setUp: string) =>
+      spawnSync(
+        process.execPath,
+        ["--import", `data:text/javascript,${encodeURIComponent(setUp)}`, main, "--data-dir", "d"],
+        { encoding: "utf8" },
+      );
+    const absent = runAfter(`
+      import { registerHooks } from "node:module";
+      registerHooks({
+        resolve: (specifier, context, next) =>
+          next(specifier === "@quiver/database" ? "@quiver/database-that-is-absent" : specifier, context),
+      });`);
+    expect(absent).toMatchObject({ status: 1, stdout: "" });
+    expect(absent.stderr).toMatch(/^quiver-mcp: --data-dir .* is not installed.* --url\.\n$/);
+    const old = runAfter('Object.defineProperty(process.versions, "node", { value: "20.19.0" });');
+    expect(old).toMatchObject({ status: 1, stdout: "" });
+    expect(old.stderr).toMatch(/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 20\.19\.0\./);
+  });
+
   it("wrong options end the command with what is wrong", async () => {
     const run = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
     expect(run("--unknown")).toMatchObject({ status: 2, stdout: "" });

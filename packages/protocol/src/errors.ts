@@ -67,6 +67,10 @@ export const errorKinds = {
   collection_already_exists: kind(409, "A collection with this name already exists."),
   index_already_exists: kind(409, "The collection already has an index of this kind."),
   transaction_ongoing: kind(409, "The collection already has an open transaction."),
+  data_directory_in_use: kind(
+    409,
+    "Another process, or this one, has the data directory open; details has the process id (pid), the host and the time (since) of the owner. Raised only where a directory is opened.",
+  ),
   body_too_large: kind(413, "The request body is larger than the server's limit."),
   unsupported_media_type: kind(
     415,

@@ -1,5 +1,6 @@
 // quiver import
 
+import type { ImportFormat } from "@quiver/import";
 import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
 import {
@@ -22,7 +23,7 @@ type Flags = ConnectionOptions & {
   transaction?: boolean;
   streaming?: boolean;
   format: Format | "auto";
-  from?: (typeof foreignFormats)[number];
+  from?: ImportFormat;
   source?: string;
   namespace?: string;
   omit: string[];

@@ -1,12 +1,19 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import type { Explanation, QueryTerms, SearchResult, TextSyntax } from "@quiver/protocol/shapes/search";
+import { absentFieldsHint } from "@quiver/protocol/absent-fields";
+import type {
+  Explanation,
+  QueryTerms,
+  SearchResponse,
+  SearchResult,
+  TextSyntax,
+} from "@quiver/protocol/shapes/search";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
-import { printJson, printTable } from "../output.ts";
+import { printable, printJson, printTable } from "../output.ts";
 import { readInteger, readNumber } from "../values.ts";
 
 type SearchOptions = ConnectionOptions &
@@ -79,7 +86,6 @@ async function search(name: string, options: SearchOptions): Promise<void> {
     top_k: options.topK,
     filter: filterOf(options),
     return_raw_text: options.rawText,
-    explain: options.explain,
   };
   const dense = { ef_search: options.efSearch, recall_target: options.recallTarget, exact: options.exact };
   const vector = options.vector === undefined ? undefined : readVector(options.vector);
@@ -87,7 +93,8 @@ async function search(name: string, options: SearchOptions): Promise<void> {
   const { text, syntax } = options;
   const kinds = [vector, terms, text].filter((query) => query !== undefined).length;
   if (kinds === 0) throw new UsageError("Nothing to search for; give --text, --vector or --sparse.");
-  const answer = await (() => {
+  const ask = (explain: boolean | undefined): Promise<SearchResponse> => {
+    const asked = { ...common, explain };
     if (kinds > 1) {
       return search.hybrid({
         query_vector: vector,
@@ -96,17 +103,23 @@ async function search(name: string, options: SearchOptions): Promise<void> {
         syntax,
         fusion_constant_k: options.fusionConstant,
         sparse_early_terminate_threshold: options.threshold,
-        ...common,
+        ...asked,
         ...dense,
       });
     }
-    if (vector) return search.dense({ query_vector: vector, ...common, ...dense });
+    if (vector) return search.dense({ query_vector: vector, ...asked, ...dense });
     if (terms)
-      return search.sparse({ query_terms: terms, early_terminate_threshold: options.threshold, ...common });
-    return search.text({ query: text, syntax, ...common });
-  })();
-  if (options.json) return printJson(answer);
-  printResults(answer.results, options);
+      return search.sparse({ query_terms: terms, early_terminate_threshold: options.threshold, ...asked });
+    return search.text({ query: text, syntax, ...asked });
+  };
+  const answer = await ask(options.explain);
+  if (options.json) printJson(answer);
+  else printResults(answer.results, options);
+  if (answer.results.length > 0 || common.filter === undefined) return;
+  // The same search, which has no results to explain, says of which fields of the filter there are none.
+  const { filter } = options.explain ? answer : await ask(true);
+  const hint = filter && absentFieldsHint(filter);
+  if (hint !== undefined) process.stderr.write(`${printable(hint)}\n`);
 }
 
 function printResults(results: readonly SearchResult[], { rawText, explain }: SearchOptions): void {

@@ -9,13 +9,13 @@ import {
   type FormatOptions,
   type ImportFormat,
   type ImportPage,
-  type ImportReader,
   type LiveSources,
   openImport,
   type ReaderOptions,
 } from "@quiver/import";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import type { ColumnNames } from "./columns.ts";
+import { optionNames } from "./formats.ts";
 import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
@@ -27,21 +27,6 @@ export type Foreign = {
   readonly server?: LiveSources[ImportFormat];
   /** Ends a reading at once. */
   readonly signal?: AbortSignal;
-};
-
-/** Which option of a format names what is a field of the record, by field. */
-const optionNames: Readonly<Record<ImportFormat, Readonly<Record<string, string>>>> = {
-  chroma: { document_id: "document", sparse_values: "sparse" },
-  pgvector: {
-    id: "id",
-    document_id: "document",
-    text: "text",
-    dense_values: "vector",
-    sparse_values: "sparse",
-    metadata: "metadata",
-  },
-  pinecone: { document_id: "document", text: "text" },
-  qdrant: { document_id: "document", text: "text", dense_values: "vector", sparse_values: "sparse" },
 };
 
 /** The variables with the keys of the servers. PostgreSQL has its own ones, which its client reads. */
@@ -104,7 +89,7 @@ export function nameOfServer(address: string, name: string, namespace?: string):
 }
 
 /** Opens a file, or the server. @throws UsageError for what the options of the command line can solve */
-export async function openForeign(path: string, foreign: Foreign): Promise<ImportReader> {
+export async function openForeign(path: string, foreign: Foreign) {
   const { format, options, server, signal } = foreign;
   const file = path === standardInput ? process.stdin : path;
   const readerOptions = { ...options, signal } as ReaderOptions<ImportFormat>;

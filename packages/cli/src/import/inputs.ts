@@ -161,7 +161,7 @@ async function* itemsOf(
   function read(): AsyncGenerator<readonly Item[]> {
     if (format === "csv") return readCsv(path, chunks, begin, options.table);
     if (format === "json") return readJsonArray(chunks, begin, path, options.unknown);
-    if (ids === undefined || format === "jsonl") return readJsonLines(chunks, begin, options.unknown);
+    if (ids === undefined || format === "jsonl") return readJsonLines(chunks, begin, path, options.unknown);
     if (header !== undefined) return readNpy(chunks, begin, ids, path, header);
     if (format === "fvecs") return readFvecs(chunks, begin, ids, path);
     return readF32(chunks, begin, ids, path, options.dimension as number);

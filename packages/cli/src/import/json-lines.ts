@@ -8,6 +8,8 @@
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiver/protocol/fields";
 import { limits } from "@quiver/protocol/limits";
 import { VectorInput } from "@quiver/protocol/shapes/vector";
+import { CommandError } from "../exit-codes.ts";
+import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
 import { type Line, splitLines } from "./lines.ts";
@@ -21,15 +23,56 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** How unknown fields are handled. */
 export type Unknown = "reject" | "ignore";
 
-/** Yields the records of each chunk; blank lines are skipped. */
+/**
+ * Yields the records of each chunk; blank lines are skipped.
+ * @param path for messages
+ * @throws CommandError if the records are not written one on a line
+ */
 export async function* readJsonLines(
   chunks: AsyncIterable<Buffer>,
   from: ReadFrom,
+  path: string,
   unknown: Unknown,
 ): AsyncGenerator<Item[]> {
+  const begin = from.offset === 0 ? new Begin(path) : undefined;
   for await (const lines of splitLines(chunks, from, lineBytesMax)) {
+    begin?.check(lines);
     const items = lines.map((line) => readLine(line, unknown)).filter((item) => item !== undefined);
     if (items.length > 0) yield items;
+  }
+}
+
+/** Looks at the first lines: other JSON has hardly a line that is a record, and its faults would be told line by line. */
+class Begin {
+  readonly #path: string;
+  /** The first two lines that are not blank. */
+  readonly #lines: string[] = [];
+
+  constructor(path: string) {
+    this.#path = path === standardInput ? "The input" : path;
+  }
+
+  check(lines: readonly Line[]): void {
+    for (const { bytes } of lines) {
+      if (this.#lines.length === 2) return;
+      const hasMark = bytes?.subarray(0, 3).equals(byteOrderMark);
+      const line = (hasMark ? bytes?.subarray(3) : bytes)?.toString("latin1").trim();
+      if (line !== "") this.#lines.push(line ?? "");
+      this.#refuse();
+    }
+  }
+
+  #refuse(): void {
+    const [first, second] = this.#lines;
+    if (first?.startsWith("["))
+      throw new CommandError(
+        `${this.#path} begins with a JSON array, and JSON Lines have one object on each line. Import it with --format json.`,
+      );
+    // A line that is cut off is a faulty line, which another record follows.
+    if (first?.startsWith("{") && !first.endsWith("}") && /^["\d\]}-]/.test(second ?? ""))
+      throw new CommandError(
+        `${this.#path} begins with a JSON object that is written over several lines, and JSON Lines have one object on each line. Write it so, with "jq -c ." for example, or put the objects into a JSON array and import that with --format json.`,
+      );
   }
 }
 

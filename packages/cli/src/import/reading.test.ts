@@ -85,7 +85,7 @@ describe("lines", () => {
 
 describe("JSON Lines", () => {
   const read = (content: string | Buffer, unknown: Unknown = "reject") =>
-    collect(readJsonLines(inChunks(Buffer.from(content), [64]), start, unknown));
+    collect(readJsonLines(inChunks(Buffer.from(content), [64]), start, "a.jsonl", unknown));
 
   it("[E9] with an unknown field are rejected as the server would", async () => {
     const line = '{"id":"a","text":"x","metadta":{"n":1}}';
@@ -118,6 +118,21 @@ describe("JSON Lines", () => {
     const plain = '{"id":"a", "text":"x"}';
     expect(await read1(plain)).toEqual({ number: 1, end: plain.length, json: plain, id: "a" });
     expect(await read1('{"idd":"a"}')).toMatchObject({ json: "{}", id: undefined, ignored: ["idd"] });
+  });
+
+  it("are no other JSON, which is refused as a whole", async () => {
+    const record = { id: "a", dense_values: [0.25, -1], metadata: { a: { b: [1] } } };
+    for (const indent of [1, 2, "\t"]) {
+      const printed = JSON.stringify(record, null, indent);
+      await expect(read(printed)).rejects.toThrow("a.jsonl begins with a JSON object");
+      await expect(read(`\ufeff\n\r\n${printed}`.replaceAll("\n", "\r\n"))).rejects.toThrow("several lines");
+      await expect(read(JSON.stringify([record], null, indent))).rejects.toThrow("--format json");
+    }
+    await expect(read('{"id":"a","dense_values":[\n0.5,\n1]}')).rejects.toThrow("several lines");
+    await expect(read(`[${JSON.stringify(record)}]`)).rejects.toThrow("--format json");
+    // A faulty first line alone is rejected alone.
+    for (const faulty of ['{"id":"x"', '{"id":"x",\n{"id":"a"}', '{"id":"x"\nnonsense', '"["', "{}"])
+      expect((await read(faulty)).length, faulty).toBeGreaterThan(0);
   });
 
   it("are passed on unchanged", async () => {

@@ -4,7 +4,8 @@
 //                        | yes                                     v
 //                        +-> usable? --> earlier target ------> batches --all in--> finish, delete state: exit 0 or 3
 //                        |                                         |
-//                        +-> was finished already: exit 0 or 3     +--failure, Ctrl-C--> save state: exit 1 or 130
+//                        +-> was finished already: exit 0 or 3     +--failure, Ctrl-C--> save state, if any record
+//                                                                  |                     is acknowledged: exit 1 or 130
 //                                                                  +--too many rejected--> abandon: exit 1
 //
 // Invariants:
@@ -238,6 +239,7 @@ class ImportRun {
   /** The last one from which reading can go on. */
   #resumable: ImportState;
   #stateSavedAt = 0;
+  #isStateSaved = false;
   #stateProblem: string | undefined;
   #progress: Progress | undefined;
   #failure: unknown;
@@ -262,6 +264,8 @@ class ImportRun {
       this.#context.say("The interrupted import had already been committed.");
       return this.#report("done");
     }
+    // One of another import, or of one that is not resumed.
+    if (!this.#resumed) this.#forgetState();
     this.#saveState();
     this.#showProgress();
     try {
@@ -272,7 +276,7 @@ class ImportRun {
     }
     if (this.#failure !== undefined) await this.#fail(this.#target, this.#failure);
     if (this.#context.interrupt.aborted) {
-      this.#saveState();
+      await this.#keepProgress(this.#target);
       return this.#report("interrupted");
     }
     // A commit may take long; if it is interrupted, nothing has to be sent again.
@@ -388,30 +392,47 @@ class ImportRun {
       this.#forgetState();
       throw new CommandError(`${failure.message} ${outcome}`, { cause: failure });
     }
-    this.#saveState();
+    await this.#keepProgress(target);
     if (isQuiverError(failure) || failure instanceof CommandError) {
-      const hint = isQuiverError(failure, "connection_failed") ? "" : "When the cause is fixed, ";
-      throw new CommandError(`${messageFor(failure)}\n${hint}${this.#wayOn(hint === "")}`, {
-        cause: failure,
-      });
+      const wayOn = this.#wayOn(isQuiverError(failure, "connection_failed"));
+      throw new CommandError(`${messageFor(failure)}\n${wayOn}`, { cause: failure });
     }
     throw failure;
   }
 
-  #wayOn(capital: boolean): string {
+  #wayOn(isPassing: boolean): string {
     const { acknowledged, position } = this.#state;
-    if (this.#statePath === undefined || this.#stateProblem !== undefined) {
-      return `${countOf(acknowledged, "record")} ${acknowledged === 1 ? "was" : "were"} acknowledged.`;
-    }
-    const run = capital ? "Run" : "run";
+    if (!this.#isStateSaved)
+      return acknowledged === 0
+        ? "No record was acknowledged."
+        : `${countOf(acknowledged, "record")} ${acknowledged === 1 ? "was" : "were"} acknowledged.`;
+    const run = isPassing ? "Run" : "When the cause is fixed, run";
     return `${run} ${sameCommand(this.#options)} again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${areStored(acknowledged)}; progress is saved in ${this.#statePath}).`;
   }
 
+  /** Leaves behind what the next run goes on from. Where nothing was acknowledged that is nothing, neither a state nor a transaction. */
+  async #keepProgress(target: Target): Promise<void> {
+    if (this.#state.acknowledged === 0) {
+      try {
+        // Somebody waits for the end of the import.
+        await target.abandon({ retries: 0, timeoutMs: interruptGraceMs });
+        return this.#forgetState();
+      } catch (error) {
+        // The import has ended already, and says why. The state names the transaction that stays open, for the next run.
+        if (!isQuiverError(error)) throw error;
+      }
+    }
+    this.#saveState();
+  }
+
+  /** Saves the state as soon as there is something to go on from: an acknowledged record, or an open transaction. */
   #saveState(): void {
     this.#stateSavedAt = performance.now();
     if (this.#statePath === undefined || this.#stateProblem !== undefined) return;
+    if (this.#state.acknowledged === 0 && this.#state.transactionId === null) return;
     try {
       saveState(this.#statePath, this.#resumable);
+      this.#isStateSaved = true;
     } catch (error) {
       this.#stateProblem = (error as Error).message;
       this.#context.say(
@@ -421,6 +442,7 @@ class ImportRun {
   }
 
   #forgetState(): void {
+    this.#isStateSaved = false;
     if (this.#statePath !== undefined) deleteState(this.#statePath);
   }
 
@@ -457,7 +479,7 @@ class ImportRun {
       seconds: Math.round(seconds * 1000) / 1000,
       records_per_second: Math.round(thisRun / Math.max(seconds, 0.001)),
       transaction_id: this.#target?.statePart.transactionId ?? this.#state.transactionId,
-      state_file: interrupted && this.#stateProblem === undefined ? (this.#statePath ?? null) : null,
+      state_file: interrupted && this.#isStateSaved ? (this.#statePath ?? null) : null,
       exit_code: interrupted ? exitCodes.interrupted : rejected > 0 ? exitCodes.rejected : exitCodes.ok,
     };
   }
@@ -486,7 +508,8 @@ export function describeReport(report: ImportReport, options: Pick<ImportOptions
   const lines: string[] = [];
   if (outcome === "interrupted") {
     lines.push(`Interrupted: ${areStored(records)}${resumed}.`);
-    if (mode === "transaction") lines.push("They are in an open transaction and not visible yet.");
+    if (mode === "transaction" && records > 0)
+      lines.push("They are in an open transaction and not visible yet.");
     if (state_file !== null)
       lines.push(`Run ${sameCommand(options)} again to resume; the progress is saved in ${state_file}.`);
   } else {

@@ -3,7 +3,14 @@
 // Both ways can be resumed. A streaming import recognises its collection by a version that it has seen; a transactional one continues its
 // transaction as long as that is open.
 
-import { type Collection, isQuiverError, QuiverError, RawRecord, type Transaction } from "@quiver/client";
+import {
+  type CallOptions,
+  type Collection,
+  isQuiverError,
+  QuiverError,
+  RawRecord,
+  type Transaction,
+} from "@quiver/client";
 import { CommandError } from "../exit-codes.ts";
 import type { Item } from "./item.ts";
 import type { ImportState } from "./state.ts";
@@ -22,7 +29,7 @@ export interface Target {
   /** Called when all records are stored. */
   finish(): Promise<void>;
   /** Abandons the import. Returns a message about the records that are already stored. */
-  abandon(): Promise<string>;
+  abandon(call?: CallOptions): Promise<string>;
 }
 
 /** The result of looking up the target of a state. */
@@ -139,8 +146,8 @@ export class TransactionTarget implements Target {
     await this.#transaction.commit({ timeoutMs: commitTimeoutMs });
   }
 
-  async abandon(): Promise<string> {
-    await this.#transaction.abort();
+  async abandon(call?: CallOptions): Promise<string> {
+    await this.#transaction.abort(call);
     return "The transaction was aborted; nothing of the import was stored in the collection.";
   }
 }

@@ -1,5 +1,6 @@
 // What does a collection have: its pages, one a tab.
 
+import { isQuiverError } from "@quiver/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { pauseFor, readFacts, type TabProps } from "../facts.ts";
 import { count } from "../parts/format.ts";
@@ -32,6 +33,15 @@ export function CollectionPage({ name, tab, query }: { name: string; tab: string
     (value) => pauseFor(value === undefined ? [] : [value]),
   );
   const { value } = facts;
+  if (isQuiverError(facts.error, "collection_not_found"))
+    return (
+      <>
+        <h1>There is no collection {name}</h1>
+        <p role="alert">
+          It was deleted, or never made. <a href={hrefOf(["collections"])}>All collections</a>
+        </p>
+      </>
+    );
   return (
     <>
       <div class="head">

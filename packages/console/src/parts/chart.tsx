@@ -1,5 +1,7 @@
 // How does a value change over time?
 
+import { counted } from "@quiver/protocol/counted";
+
 export type Series = {
   readonly label: string;
   /** One for each time; undefined where there is none. */
@@ -54,7 +56,7 @@ export function Chart({
         ))}
       </svg>
       <p class="muted small number">
-        at most {show(largest)}, the last {Math.round(oldest)} seconds
+        at most {show(largest)}, the last {counted(Math.round(oldest), "second")}
       </p>
       <ul class="legend">
         {series.map(({ label, values }, n) => {

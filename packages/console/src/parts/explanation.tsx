@@ -1,5 +1,6 @@
 // Why does a result have its score, and how did the fusion make the order?
 
+import { absentFieldsHint } from "@quiver/protocol/absent-fields";
 import type { Explanation, FilterExplanation, SearchResult } from "@quiver/protocol/shapes/search";
 import { clipped, count, decimal } from "./format.ts";
 
@@ -186,11 +187,13 @@ export function FilterPlan({ filter }: { filter: FilterExplanation }) {
       : filter.records_read === undefined
         ? ""
         : `${count(filter.records_read)} records were read to find the set.`;
+  const hint = absentFieldsHint(filter);
   return (
     <div>
       <p>
         The filter matches <b>{count(filter.matching)}</b> of {count(filter.records)} records. {read}
       </p>
+      {hint !== undefined && <p>{hint}</p>}
       {Object.entries(filter.legs).map(([kind, { way, estimated_us }]) => (
         <div key={kind}>
           <p class="small">

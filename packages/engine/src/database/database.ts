@@ -41,7 +41,7 @@ const optionNames = [
 /**
  * Opens or creates the database in a directory. A collection with a damaged store is quarantined (quarantine.ts) and does not affect the
  * others; a catalog with damaged pages prevents the database from opening.
- * @throws storage_failed, format_too_new, format_too_old, data_corrupted
+ * @throws data_directory_in_use, storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function openDatabase(given: DatabaseOptions): Promise<Database> {
   refuseUnknownOptions(given, optionNames);

@@ -7,7 +7,7 @@ import { randomNumbers } from "@quiver/kernels/random";
 import type { Filter } from "@quiver/protocol/shapes/filter";
 import type { SearchResponse } from "@quiver/protocol/shapes/search";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { anyFilter, anyMetadata } from "../filter/test/any-filter.ts";
 import { naiveMatches } from "../filter/test/naive-filter.ts";
 import type { Collection, Database, VectorWrite } from "./contract.ts";
@@ -368,4 +368,54 @@ test("[W14] a prefix of ids is found without reading records, whatever the ids a
   // The places of deleted records are empty, and nothing is read there.
   const all = await collection.searchText({ query: "x", filter: { a: { exists: false } }, explain: true });
   expect(all.filter).toMatchObject({ is_known: false, records_read: live.length });
+});
+
+describe("[W14] an explained search names the fields of its filter that nobody has", () => {
+  const records = [
+    {
+      id: "a",
+      text: "x",
+      metadata: { color: "red", author: { name: "Ann" }, tags: [{ of: 1 }], gone: null },
+    },
+    { id: "b", text: "x", metadata: { "a.b": 1 } },
+    { id: "c", text: "x", document_id: "d" },
+  ];
+  const told = async (collection: Collection, filter: Filter) => {
+    const answer = await collection.searchText({ query: "x", filter, explain: true });
+    return [answer.filter?.absent_fields, answer.filter?.known_fields];
+  };
+  const known = ["color", "author.name", "tags.of", "a\\.b"];
+
+  test("without metadata indexes, from the records that were read", async () => {
+    const collection = await make();
+    expect(await told(collection, { colour: "red" })).toEqual([undefined, undefined]);
+    await collection.upsert(records);
+    expect(await told(collection, { colour: "red" })).toEqual([["colour"], known]);
+    // Also when the set is known from an earlier request.
+    expect(await told(collection, { colour: "red" })).toEqual([["colour"], known]);
+    expect(await told(collection, { not: { colour: "red" } })).toEqual([["colour"], known]);
+    expect(await told(collection, { gone: 1, "author.names": "Ann", color: "blue" })).toEqual([
+      ["gone", "author.names"],
+      known,
+    ]);
+    for (const has of ["color", "author", "author.name", "tags.of", "a\\.b"])
+      expect(await told(collection, { [has]: "nothing like this" }), has).toEqual([undefined, undefined]);
+    expect(await told(collection, { id: "a", document_id: "e" })).toEqual([undefined, undefined]);
+    // No record was read, so nothing is known of the field.
+    expect(await told(collection, { document_id: "e", color: 1 })).toEqual([undefined, undefined]);
+  });
+
+  test("from the index of a field, without reading records", async () => {
+    const collection = await make();
+    await collection.upsert(records);
+    for (const field of ["color", "colour"]) await collection.createMetadataIndex(field, { type: "keyword" });
+    await vi.waitFor(() =>
+      expect(collection.metadataIndexes().indexes.map(({ status }) => status.state)).toEqual([
+        "ready",
+        "ready",
+      ]),
+    );
+    expect(await told(collection, { color: "blue" })).toEqual([undefined, undefined]);
+    expect(await told(collection, { colour: "red" })).toEqual([["colour"], known]);
+  });
 });

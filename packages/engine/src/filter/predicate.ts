@@ -31,6 +31,9 @@ export class Predicate {
   /** Leaves that ask for ids, and for ids of documents. */
   readonly #leavesOfRecord: Readonly<Record<RecordField, number[]>> = { id: [], document_id: [] };
   readonly #text = new TextValue();
+  readonly #fields: readonly Field[];
+  /** By the field of the scanner: 1 where a record that was tested has a value. */
+  readonly #isFound: Uint8Array;
 
   constructor(filter: Filter) {
     const leaves = leavesOf(filter);
@@ -51,6 +54,8 @@ export class Predicate {
       }
     }
     this.#leavesOfField = leavesOfField;
+    this.#fields = fields;
+    this.#isFound = new Uint8Array(fields.length);
     this.#scanner = fields.length === 0 ? null : new MetadataScanner(fields);
     let next = 0;
     this.#evaluate = testOf(filter, this.#holds, () => next++);
@@ -68,7 +73,15 @@ export class Predicate {
     return this.#evaluate();
   }
 
-  readonly #visit = (field: number, value: FoundValue): void => this.#test(this.#leavesOfField[field], value);
+  /** Names of the metadata fields at which a record that was tested has a value. */
+  get fieldsFound(): string[] {
+    return this.#fields.filter((_, field) => this.#isFound[field] === 1).map(({ name }) => name);
+  }
+
+  readonly #visit = (field: number, value: FoundValue): void => {
+    this.#isFound[field] = 1;
+    this.#test(this.#leavesOfField[field], value);
+  };
 
   #test(leaves: readonly number[], value: FoundValue): void {
     for (const leaf of leaves)

@@ -36,10 +36,11 @@ export function fieldNamed(name: string): Field | null {
     else key += name[i];
   }
   keys.push(key);
-  return { name: nameOf(keys), keys };
+  return { name: fieldName(keys), keys };
 }
 
-function nameOf(keys: readonly string[]): string {
+/** The name of the metadata field at the end of these keys: with no more backslashes than necessary. */
+export function fieldName(keys: readonly string[]): string {
   const name = keys.map((key) => key.replaceAll(/[\\.]/g, "\\$&")).join(".");
   return recordFields.some((known) => known === name) ? `\\${name}` : name;
 }

@@ -48,8 +48,10 @@ export async function runPlan(
     const matches = filter && (await slices.finish(lookUp.matching(filter)));
     filtering?.end();
     const allowed = matches?.set ?? null;
-    const matching =
-      explainsFilter && filter ? (await slices.finish(lookUp.visible(filter))).count : undefined;
+    const told =
+      explainsFilter && filter && matches
+        ? await slices.finish(tellFilter(view, lookUp, filter, matches))
+        : undefined;
     const ofGroup = queries.map((query) => plan.queries[query]);
     const rows = plan.rows ? (await slices.finish(lookUp.matching(plan.rows))).set : null;
     const options = { allowed, rows, isExact: plan.beam.exact, ef };
@@ -75,21 +77,30 @@ export async function runPlan(
       if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
       if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
       responses[query] = { results };
-      if (matching !== undefined && matches)
-        responses[query].filter = explainFilter(matches, matching, found, view);
+      if (told !== undefined) responses[query].filter = { ...told, legs: waysOf(found) };
       Object.assign(responses[query], account);
     }
   }
   return responses;
 }
 
-/** How the filter of a query was used. @param matching records that match and are visible */
-function explainFilter(
-  { recordsRead }: FoundSet,
-  matching: number,
-  { legs, depth }: Found,
+/** How the records that match a filter were found. */
+function* tellFilter(
   view: SearchedView,
-): FilterExplanation {
+  lookUp: FilterLookUp,
+  filter: Filter,
+  { recordsRead, absent }: FoundSet,
+): Steps<Omit<FilterExplanation, "legs">> {
+  return {
+    matching: (yield* lookUp.visible(filter)).count,
+    records: readHead(view.readTxn).live,
+    ...(recordsRead === undefined ? { is_known: true } : { is_known: false, records_read: recordsRead }),
+    ...(absent.length > 0 && { absent_fields: [...absent], known_fields: yield* lookUp.fields() }),
+  };
+}
+
+/** How each leg of a query used the filter. */
+function waysOf({ legs, depth }: Found): FilterExplanation["legs"] {
   const ways = legs.flatMap((leg) => {
     const chosen = leg.chosen(depth);
     if (chosen === undefined) return [];
@@ -97,12 +108,7 @@ function explainFilter(
     const possible = Object.entries(chosen.estimates).filter(([, us]) => Number.isFinite(us));
     return [[leg.kind, { way: chosen.way, estimated_us: Object.fromEntries(possible) }]];
   });
-  return {
-    matching,
-    records: readHead(view.readTxn).live,
-    ...(recordsRead === undefined ? { is_known: true } : { is_known: false, records_read: recordsRead }),
-    legs: Object.fromEntries(ways),
-  };
+  return Object.fromEntries(ways);
 }
 
 /** Queries with one filter, whose matches are found once. Only one set of matches is in memory at a time. */

@@ -49,7 +49,7 @@ const open = new Set<string>();
 /**
  * Takes the lock of the data directory, and creates the directory if it is missing.
  * @returns a function that releases the lock
- * @throws storage_failed if this or another process has it open, or if it is unusable
+ * @throws data_directory_in_use if this or another process has it open; storage_failed if it is unusable
  */
 export async function takeDataDirectory(dataDir: string, options: LockOptions = {}): Promise<() => void> {
   let path: string | undefined;
@@ -72,8 +72,9 @@ export async function takeDataDirectory(dataDir: string, options: LockOptions = 
 
 function openHere(path: string): QuiverError {
   return new QuiverError(
-    "storage_failed",
+    "data_directory_in_use",
     `This process has the data directory ${path} open already. Use the database that it opened, or close it first.`,
+    { path, pid: process.pid },
   );
 }
 

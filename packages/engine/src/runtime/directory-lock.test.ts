@@ -60,7 +60,8 @@ function start(directory: string, lockWaitMs = 0, prefix: readonly string[] = []
 }
 
 const refused = {
-  code: "storage_failed",
+  code: "data_directory_in_use",
+  details: { pid: expect.any(Number), host: hostname(), since: expect.any(String), path: expect.any(String) },
   message: expect.stringMatching(/is in use by process \d+ on host .+, since \d{4}-.*stop the other one/),
 };
 
@@ -68,7 +69,11 @@ describe("[R6] one owner", () => {
   it("is refused a second time in one process at once, by any path", async () => {
     const database = await openDatabase({ dataDir });
     symlinkSync(dataDir, join(folder, "link"));
-    const second = { code: "storage_failed", message: expect.stringContaining("This process has the data") };
+    const second = {
+      code: "data_directory_in_use",
+      details: { pid: process.pid, path: realpathSync(dataDir) },
+      message: expect.stringContaining("This process has the data"),
+    };
     // Would it be waited for, the test would not end in its time.
     for (const path of [dataDir, join(folder, "link"), `${dataDir}/.`])
       await expect(openDatabase({ dataDir: path, lockWaitMs: 1e9 })).rejects.toMatchObject(second);
@@ -171,8 +176,8 @@ describe("[R6] one owner", () => {
   it("stays locked when others read the owner, or are refused", async () => {
     const database = await openDatabase({ dataDir });
     for (let i = 0; i < 3; i++) {
-      await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
-      await expect(checkDirectory(dataDir)).rejects.toMatchObject({ code: "storage_failed" });
+      await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "data_directory_in_use" });
+      await expect(checkDirectory(dataDir)).rejects.toMatchObject({ code: "data_directory_in_use" });
       expect(await start(dataDir).next()).toMatch(/^refused/);
     }
     await database.close();

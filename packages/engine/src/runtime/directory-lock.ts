@@ -76,14 +76,15 @@ const busy = 5;
  * Becomes the owner of a directory.
  * @param directory its real path
  * @returns a function that releases the lock
- * @throws storage_failed if it is still in use after the wait
+ * @throws data_directory_in_use if it is still in use after the wait
  */
 export async function takeLock(directory: string, options: LockOptions = {}): Promise<() => void> {
   const { waitMs = limits.lockWaitMsDefault, onWait, clock = Date.now } = options;
   makeLockFile(lockFile(directory));
   const end = performance.now() + waitMs;
   let connection = attempt(directory, "exclusive");
-  if (connection === undefined && waitMs > 0) onWait?.(`${usedBy(directory)} Waiting for it to end.`, waitMs);
+  if (connection === undefined && waitMs > 0)
+    onWait?.(`${useOf(directory).message} Waiting for it to end.`, waitMs);
   while (connection === undefined) {
     if (performance.now() >= end) throw inUse(directory);
     await sleep(attemptMs);
@@ -103,7 +104,7 @@ export async function takeLock(directory: string, options: LockOptions = {}): Pr
  * Keeps owners out while the caller reads a directory that no process has open. Several readers may hold the lock at once. Changes and
  * creates no file: without a lock file, no process has ever opened the directory.
  * @returns a function that releases the lock
- * @throws storage_failed if the directory has an owner
+ * @throws data_directory_in_use if the directory has an owner
  */
 export function lockForReading(directory: string): () => void {
   if (lstatSync(lockFile(directory), { throwIfNoEntry: false }) === undefined) return () => {};
@@ -159,15 +160,23 @@ function sqlite(): typeof import("node:sqlite") {
   }
 }
 
-/** A sentence for users that names the process that has the directory open. */
-function usedBy(directory: string): string {
+/** Who has the directory open, in a sentence for users, and what they can do about it. */
+function useOf(directory: string): { message: string; advice: string; owner?: Owner } {
   const reading = attempt(directory, "shared");
   reading?.close();
   if (reading !== undefined)
-    return `The data directory ${directory} is being read by a quiver check or quiver repair.`;
+    return {
+      message: `The data directory ${directory} is being read by a quiver check or quiver repair.`,
+      advice: "Wait until that has ended.",
+    };
   const owner = readOwner(directory);
   const who = owner ? `process ${owner.pid} on host ${owner.host}, since ${owner.since}` : "another process";
-  return `The data directory ${directory} is in use by ${who}.`;
+  return {
+    message: `The data directory ${directory} is in use by ${who}.`,
+    advice:
+      "One process at a time may open it: stop the other one, send requests to it if it is a server, or name another directory.",
+    ...(owner && { owner }),
+  };
 }
 
 function writeOwner(directory: string, owner: Owner): void {
@@ -190,8 +199,6 @@ function readOwner(directory: string): Owner | undefined {
 }
 
 function inUse(directory: string): QuiverError {
-  return new QuiverError(
-    "storage_failed",
-    `${usedBy(directory)} One process at a time may open it: stop the other one or name another directory.`,
-  );
+  const { message, advice, owner } = useOf(directory);
+  return new QuiverError("data_directory_in_use", `${message} ${advice}`, { path: directory, ...owner });
 }

@@ -370,6 +370,18 @@ export const FilterExplanation = Type.Object(
     records_read: Type.Optional(
       Type.Integer({ description: "Records that were read to find the set; 0: only indexes were used." }),
     ),
+    absent_fields: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          "Fields of the filter at which neither the field's index nor any record that was read has a value: probably misspelt. Absent if there are none.",
+      }),
+    ),
+    known_fields: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          "Beside `absent_fields`: fields that records have, at most 50: those with a metadata index, and those of the first records.",
+      }),
+    ),
     legs: mapOf(
       Type.Object({
         way: Type.String({ description: "How the leg used the set." }),

@@ -1,4 +1,4 @@
-// Does a request have a body exactly if its route has one?
+// Has a request a body only where its route has one?
 //
 // The validator checks the contents of a body against its shape. A route without a body accepts no fields, because they would be dropped
 // silently. Keys of published clients that the server ignores are removed first (client-keys.ts).
@@ -14,15 +14,12 @@ const NoFields = Fields({});
 /**
  * Call this before a body is validated. Removes the keys to ignore.
  * @param body the parsed body; undefined if there is none
- * @returns the body; without one an empty object, where no field is required
- * @throws invalid_request for a missing body, or one that is not an object; unknown_field if the route has no fields
+ * @returns the body; an empty object where there is none, which the validator gives a fault if a field is required
+ * @throws invalid_request for a body where the route has none; unknown_field if it has fields
  */
 export function checkBody(route: Route, name: RouteName, body: unknown): unknown {
   if (route.upload) return body;
-  if (route.body !== undefined && body === undefined) {
-    if (((route.body as { required?: readonly string[] }).required ?? []).length === 0) return {};
-    throw fieldError("body", "a JSON object", "nothing", "The request body is missing; send a JSON object.");
-  }
+  if (route.body !== undefined && body === undefined) return {};
   const fields = asObject(body);
   if (fields !== undefined) for (const key of clientKeysOf(name)) delete fields[key];
   if (route.body !== undefined || body === undefined || body === null) return body;

@@ -38,14 +38,6 @@ export function shapeError(faults: readonly ShapeFault[]): QuiverError {
     return fieldError(path, expected, "nothing", `${path} is missing; expected ${expected}.`);
   }
   if (at === "") {
-    if (fault.data === undefined) {
-      return fieldError(
-        "body",
-        "a JSON object",
-        "nothing",
-        "The request body is missing; send a JSON object.",
-      );
-    }
     const received = describe(fault.data);
     return fieldError(
       "body",

@@ -233,10 +233,9 @@ it("[Z6] a collection that is unloaded while it is checked is checked as an unlo
 it("[Z1] a directory in use is refused, and so is one that is not a data directory", async () => {
   await fill();
   await open();
-  await expect(checkDirectory(directory)).rejects.toMatchObject({ code: "storage_failed" });
-  await expect(repairDirectory(directory, join(root, "new"))).rejects.toMatchObject({
-    code: "storage_failed",
-  });
+  const inUse = { code: "data_directory_in_use", details: { pid: process.pid } };
+  await expect(checkDirectory(directory)).rejects.toMatchObject(inUse);
+  await expect(repairDirectory(directory, join(root, "new"))).rejects.toMatchObject(inUse);
   await expect(checkDirectory(root)).rejects.toMatchObject({ code: "storage_failed" });
 });
 

@@ -28,7 +28,7 @@ export type DirectoryCheckOptions = {
 
 /**
  * Checks the data directory of a database that is not open.
- * @throws storage_failed if the directory is in use or is not a data directory; collection_not_found
+ * @throws data_directory_in_use; storage_failed if it is not a data directory; collection_not_found
  */
 export async function checkDirectory(
   dataDir: string,

@@ -72,7 +72,7 @@ const serverFile = /^(admin-key|audit\.log(\.\d+)?)$/;
 /**
  * Copies the intact parts of a data directory.
  * @param into an empty directory, or one that does not exist
- * @throws storage_failed if the source is in use or is not a data directory, or if `into` is not empty
+ * @throws data_directory_in_use for the source; storage_failed if it is not a data directory, or if `into` is not empty
  */
 export async function repairDirectory(
   dataDir: string,

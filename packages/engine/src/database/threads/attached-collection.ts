@@ -175,9 +175,10 @@ export class AttachedCollection implements Searched<AttachedView> {
           const set = view.matchesOf(key);
           // Others have been remembered in its place.
           if (set === undefined) throw new Elsewhere("the matches of the filter are forgotten");
-          return { set, recordsRead: undefined };
+          return { set, recordsRead: undefined, absent: [] };
         },
         visible: elsewhere,
+        fields: elsewhere,
       }),
     };
   }
@@ -206,6 +207,6 @@ export class AttachedCollection implements Searched<AttachedView> {
 const elsewhere = (): never => {
   throw new Elsewhere("a filter is looked up by the owner");
 };
-const ofTheOwner: FilterLookUp = { matching: elsewhere, visible: elsewhere };
+const ofTheOwner: FilterLookUp = { matching: elsewhere, visible: elsewhere, fields: elsewhere };
 
 export const callerOf = ({ account, workMs }: Deadline): Caller => ({ account, workMs });

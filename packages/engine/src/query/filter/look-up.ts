@@ -4,6 +4,7 @@ import type { Steps } from "../../base/steps.ts";
 import type { Filter } from "../../filter/filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { View } from "../../runtime/view.ts";
+import { fieldsOf } from "./absent-fields.ts";
 import { visibleMatches } from "./matching.ts";
 import { type FoundSet, matchesOf } from "./set-cache.ts";
 
@@ -12,10 +13,13 @@ export type FilterLookUp = {
   matching(filter: Filter): Steps<FoundSet>;
   /** Those that the version sees. */
   visible(filter: Filter): Steps<OrdinalBitmap>;
+  /** Names of fields that records have, as far as that is known without a walk over them. */
+  fields(): Steps<string[]>;
 };
 
 /** In the metadata indexes and the records of a view, in the thread that owns it. */
 export const lookUpIn = (view: View): FilterLookUp => ({
   matching: (filter) => matchesOf(view, filter),
   visible: (filter) => visibleMatches(view, filter),
+  fields: () => fieldsOf(view),
 });

@@ -32,10 +32,17 @@ export type FilteredVersion = {
   readonly ordinalEnd: number;
   /** Its metadata indexes, by name, beside others; absent: none. They must stay those of the version during a step. */
   readonly indexes?: LiveIndexes;
-  /** Counts the records that were read. */
-  readonly reads?: { count: number };
+  /** What is noted of the records that were read. */
+  readonly reads?: Reads;
   /** Whether the version sees a record that its indexes hold; null: all. Get it again in each step. */
   readonly visible?: VisibleAt | null;
+};
+
+/** The records that were read to find matches. */
+export type Reads = {
+  count: number;
+  /** Names of the metadata fields of the filter at which one of them has a value. */
+  fields: readonly string[];
 };
 
 /** The filter that every record matches. */
@@ -104,6 +111,7 @@ function* readMatches(
   const found = new BitmapBuilder(version.ordinalEnd);
   if (within === null) yield* addMatches(version, predicate, found);
   else yield* addMatchesWithin(version, predicate, within.ordinals(), found);
+  if (version.reads !== undefined) version.reads.fields = predicate.fieldsFound;
   return found.finish();
 }
 

@@ -7,40 +7,47 @@ import type { Steps } from "../../base/steps.ts";
 import { type Filter, keyOf } from "../../filter/filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { View } from "../../runtime/view.ts";
-import { matchingRecords } from "./matching.ts";
+import { absentFields } from "./absent-fields.ts";
+import { matchingRecords, type Reads } from "./matching.ts";
 
 /** Bytes of the sets that are remembered for a collection. */
 const bytesMax = 4 * 1024 * 1024;
 /** Filters with longer keys are not remembered. */
 const keyLengthMax = 4_096;
 
+type KnownSet = {
+  readonly set: OrdinalBitmap;
+  /** Fields of the filter that nobody has (absent-fields.ts). */
+  readonly absent: readonly string[];
+};
+
 class VersionSets {
   readonly version: number;
   /** The one that was used last is the last one. */
-  readonly #sets = new Map<string, OrdinalBitmap>();
+  readonly #sets = new Map<string, KnownSet>();
   #bytes = 0;
 
   constructor(version: number) {
     this.version = version;
   }
 
-  get(key: string): OrdinalBitmap | undefined {
-    const set = this.#sets.get(key);
-    if (set === undefined) return undefined;
+  get(key: string): KnownSet | undefined {
+    const known = this.#sets.get(key);
+    if (known === undefined) return undefined;
     this.#sets.delete(key);
-    this.#sets.set(key, set);
-    return set;
+    this.#sets.set(key, known);
+    return known;
   }
 
-  add(key: string, set: OrdinalBitmap): void {
-    const bytes = set.words.byteLength;
+  add(key: string, known: KnownSet): void {
+    const bytes = known.set.words.byteLength;
     if (bytes > bytesMax || key.length > keyLengthMax || this.#sets.has(key)) return;
-    this.#sets.set(key, set);
+    this.#sets.set(key, known);
     this.#bytes += bytes;
-    for (const [oldest, { words }] of this.#sets) {
+    for (const [oldest, { set }] of this.#sets) {
       if (this.#bytes <= bytesMax) return;
       this.#sets.delete(oldest);
-      this.#bytes -= words.byteLength;
+      this.#bytes -= set.words.byteLength;
     }
   }
 }
@@ -58,8 +65,7 @@ function setsOf({ identities, version }: View): VersionSets | undefined {
 }
 
 /** The matching records of a view, and how they were found. */
-export type FoundSet = {
-  readonly set: OrdinalBitmap;
+export type FoundSet = KnownSet & {
   /** Records that were read for it; undefined: an earlier request has found the set. */
   readonly recordsRead: number | undefined;
 };
@@ -68,11 +74,12 @@ export type FoundSet = {
 export function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
   const key = keyOf(filter);
   const sets = setsOf(view);
-  const found = sets?.get(key);
-  if (found !== undefined) return { set: found, recordsRead: undefined };
+  const known = sets?.get(key);
+  if (known !== undefined) return { ...known, recordsRead: undefined };
   const { readTxn, ordinalEnd, indexes } = view;
-  const reads = { count: 0 };
+  const reads: Reads = { count: 0, fields: [] };
   const set = yield* matchingRecords({ readTxn, ordinalEnd, indexes, reads }, filter);
-  sets?.add(key, set);
-  return { set, recordsRead: reads.count };
+  const found = { set, absent: absentFields(filter, indexes, reads) };
+  sets?.add(key, found);
+  return { ...found, recordsRead: reads.count };
 }
