@@ -90,7 +90,8 @@ export class BufferReader<V extends Values = Values> {
 
   /** The list of a term, or -1. */
   listOf(term: number): number {
-    return this.listReader.get(term);
+    // At rest it is empty, and a search asks for each of its terms.
+    return this.ordinals.length === 0 ? -1 : this.listReader.get(term);
   }
 
   /** Copies a list out, those of removed records included. The answer is overwritten by the next call. */

@@ -28,19 +28,20 @@ export class PostingReader {
 
   /** Where a term's postings are. Valid until the next change of the `layout`. */
   locate(term: number): Located {
-    // Plain arrays, because typed ones are allocated outside the heap if they are long; and loops, because this runs for every term.
+    // This runs for every term. So plain arrays, because typed ones are allocated outside the heap if they are long; of their length, because
+    // the first push would make room for 17; and loops.
     const { segments: allSegments, buffers: allBuffers } = this.#parts;
-    const segments: number[] = [];
-    const buffers: number[] = [];
+    const segments = new Array<number>(allSegments.length);
+    const buffers = new Array<number>(allBuffers.length);
     let isAnywhere = false;
-    for (let i = 0; i < allSegments.length; i++) {
+    for (let i = 0; i < segments.length; i++) {
       const list = allSegments[i].listOf(term);
-      segments.push(list);
+      segments[i] = list;
       if (list >= 0) isAnywhere = true;
     }
-    for (let i = 0; i < allBuffers.length; i++) {
+    for (let i = 0; i < buffers.length; i++) {
       const list = allBuffers[i].listOf(term);
-      buffers.push(list);
+      buffers[i] = list;
       if (list >= 0) isAnywhere = true;
     }
     return { segments, buffers, isAnywhere };
