@@ -76,7 +76,7 @@ function advice({ code, details }: QuiverError, message: string): string | undef
     case "data_directory_in_use":
       return message.replace(
         / One process at a time .*$/,
-        " If that is a server, ask it with --url instead of --data-dir; otherwise stop it, or name another directory.",
+        " If that is a server, send it requests with --url; otherwise stop it, or name another directory.",
       );
     case "transaction_not_found":
       return `The collection has no transaction ${JSON.stringify(details.transaction_id)}. "quiver transactions list ${of}" lists those that it has.`;

@@ -552,7 +552,7 @@ describe("a directory without a server", () => {
     expect([inUse.code, inUse.err]).toEqual([
       1,
       expect.stringMatching(
-        new RegExp(`in use by process ${other.child.pid} on host .* ask it with --url instead of --data-dir`),
+        new RegExp(`in use by process ${other.child.pid} on host .* send it requests with --url`),
       ),
     ]);
     const inJson = await own("collections", "list", "--json");

@@ -101,6 +101,11 @@ it("[O14] one search or read after the other does not stop the rest of the progr
     count: () => collection.count(),
     byDocument: () => collection.byDocument("none"),
     describe: () => collection.describe(),
+    has: () => collection.has("absent"),
+    export: async () => {
+      for await (const _ of collection.export()) return;
+    },
+    failing: () => codeOf(collection.fetch({ ids: ["a"], wrong: 1 } as never)),
     list: () => database.listCollections(),
   };
   for (const [name, call] of Object.entries(calls)) {
@@ -113,4 +118,21 @@ it("[O14] one search or read after the other does not stop the rest of the progr
     clearInterval(timer);
     expect(turns, name).toBeGreaterThan(5);
   }
+});
+
+it("[O14] what a caller changes after a call does not change the call, however busy the thread is", async () => {
+  const collection = await makeCollectionIn(database, { indexes: false });
+  await collection.createDenseIndex({ distance_metric_type: "euclidean" });
+  await collection.upsert(Array.from({ length: 50 }, (_, i) => ({ id: String(i), dense_values: [i, 0] })));
+  const query = [0, 0];
+  const answers = Array.from({ length: 50 }, (_, i) => {
+    const end = performance.now() + 0.5;
+    while (performance.now() < end);
+    query[0] = i;
+    return collection.search.dense({ query_vector: query, top_k: 1 });
+  });
+  const counted = collection.count();
+  const found = await Promise.all(answers);
+  expect(found.map(({ results }) => results[0].id)).toEqual(found.map((_, i) => String(i)));
+  expect(await counted).toBe(50);
 });

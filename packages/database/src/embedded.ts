@@ -24,6 +24,15 @@ export class EmbeddedTransport implements Transport {
   }
 
   async request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
+    try {
+      return await this.#answer(route, parts);
+    } finally {
+      const turning = turned();
+      if (turning !== undefined) await turning;
+    }
+  }
+
+  async #answer<R extends RouteName>(route: R, parts: RequestParts): Promise<AnswerOf<R>> {
     const { params = {}, query = {}, body, upload, call } = parts;
     checkCallOptions(call);
     call?.signal?.throwIfAborted();
@@ -37,7 +46,6 @@ export class EmbeddedTransport implements Transport {
       upload,
       options: limitsOf(parts),
     };
-    if (routes[route].method === "GET") await turned();
     try {
       return (await act(request as never)) as AnswerOf<R>;
     } catch (error) {
@@ -48,15 +56,22 @@ export class EmbeddedTransport implements Transport {
   async text(route: RouteName, parts: RequestParts = {}): Promise<string> {
     if (route !== "getVector") return JSON.stringify(await this.request(route, parts));
     const { collection_id = "", vector_id = "" } = parts.params ?? {};
-    await turned();
-    return this.#database.collection(collection_id).get(vector_id).toJson();
+    try {
+      return this.#database.collection(collection_id).get(vector_id).toJson();
+    } finally {
+      await turned();
+    }
   }
 
   async open(route: RouteName, parts: RequestParts = {}): Promise<Response> {
     checkCallOptions(parts.call);
-    if (route === "exportVectors") return exportResponse(this.#database, parts, limitsOf(parts));
-    if (route === "downloadSnapshot") return snapshotResponse(this.#database, parts);
-    throw serverOnly(route);
+    try {
+      if (route === "exportVectors") return await exportResponse(this.#database, parts, limitsOf(parts));
+      if (route === "downloadSnapshot") return snapshotResponse(this.#database, parts);
+      throw serverOnly(route);
+    } finally {
+      await turned();
+    }
   }
 
   close(): Promise<void> {

@@ -4,7 +4,7 @@
 
 import { Readable } from "node:stream";
 import type { RequestParts } from "@quiver/client/transport";
-import type { CallLimits, Database } from "@quiver/engine/database/contract";
+import { type CallLimits, type Database, turned } from "@quiver/engine/database/contract";
 import type { Filter } from "@quiver/protocol/shapes/filter";
 import { filterParameter } from "@quiver/server/request/query";
 
@@ -20,7 +20,7 @@ export async function exportResponse(
   const filter = filterParameter(query, "filter") as Filter | null;
   const collection = database.collection(params?.collection_id ?? "");
   const exported = await collection.exportMatching({ filter }, options);
-  function* chunks(): Generator<Uint8Array> {
+  async function* chunks(): AsyncGenerator<Uint8Array> {
     try {
       let chunk = "";
       for (const vector of exported) {
@@ -28,8 +28,10 @@ export async function exportResponse(
         if (chunk.length < chunkBytes) continue;
         yield Buffer.from(chunk);
         chunk = "";
+        await turned();
       }
       if (chunk !== "") yield Buffer.from(chunk);
+      await turned();
     } finally {
       exported.release();
     }

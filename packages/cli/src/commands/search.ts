@@ -117,8 +117,9 @@ async function search(name: string, options: SearchOptions): Promise<void> {
   else printResults(answer.results, options);
   if (answer.results.length > 0 || common.filter === undefined) return;
   // The same search, which has no results to explain, says of which fields of the filter there are none.
-  const { filter } = options.explain ? answer : await ask(true);
-  const hint = filter && absentFieldsHint(filter);
+  // The answer is printed already, so the hint is left out where that fails or takes too long.
+  const told = options.explain ? answer : await ask(true).catch(() => undefined);
+  const hint = told?.filter && absentFieldsHint(told.filter);
   if (hint !== undefined) process.stderr.write(`${printable(hint)}\n`);
 }
 

@@ -240,6 +240,8 @@ class ImportRun {
   #resumable: ImportState;
   #stateSavedAt = 0;
   #isStateSaved = false;
+  /** Its transaction was aborted. */
+  #isAbandoned = false;
   #stateProblem: string | undefined;
   #progress: Progress | undefined;
   #failure: unknown;
@@ -416,6 +418,7 @@ class ImportRun {
       try {
         // Somebody waits for the end of the import.
         await target.abandon({ retries: 0, timeoutMs: interruptGraceMs });
+        this.#isAbandoned = true;
         return this.#forgetState();
       } catch (error) {
         // The import has ended already, and says why. The state names the transaction that stays open, for the next run.
@@ -478,7 +481,9 @@ class ImportRun {
       resumed: this.#resumed,
       seconds: Math.round(seconds * 1000) / 1000,
       records_per_second: Math.round(thisRun / Math.max(seconds, 0.001)),
-      transaction_id: this.#target?.statePart.transactionId ?? this.#state.transactionId,
+      transaction_id: this.#isAbandoned
+        ? null
+        : (this.#target?.statePart.transactionId ?? this.#state.transactionId),
       state_file: interrupted && this.#isStateSaved ? (this.#statePath ?? null) : null,
       exit_code: interrupted ? exitCodes.interrupted : rejected > 0 ? exitCodes.rejected : exitCodes.ok,
     };

@@ -112,7 +112,10 @@ export class Task implements Waiting {
 /** The account of callers that name none, as in embedded use. */
 export const anonymous: Account = { key: "" };
 
-/** For a call that may be answered at once: lets the event loop turn where it has not for a slice. Undefined: it has. */
+/**
+ * Lets the event loop turn where it has not for a slice; undefined: it has. For the end of a call that may have been answered at once: what the
+ * call was given is read by then, and it was made before anything that the caller does later.
+ */
 export const turned = (): Promise<void> | undefined =>
   scheduler.isHeld ? new Task(anonymous).slice() : undefined;
 

@@ -401,8 +401,10 @@ describe("[W14] an explained search names the fields of its filter that nobody h
     for (const has of ["color", "author", "author.name", "tags.of", "a\\.b"])
       expect(await told(collection, { [has]: "nothing like this" }), has).toEqual([undefined, undefined]);
     expect(await told(collection, { id: "a", document_id: "e" })).toEqual([undefined, undefined]);
-    // No record was read, so nothing is known of the field.
-    expect(await told(collection, { document_id: "e", color: 1 })).toEqual([undefined, undefined]);
+    // Other conditions leave only some records to read, which say nothing of the field.
+    for (const document_id of ["d", "e"])
+      expect(await told(collection, { document_id, color: "red" })).toEqual([undefined, undefined]);
+    expect(await told(collection, { id: "c", color: "red" })).toEqual([undefined, undefined]);
   });
 
   test("from the index of a field, without reading records", async () => {

@@ -4,7 +4,6 @@
 // through the gate. Closing the gate rejects new calls and waits for running ones.
 
 import type { QuiverError } from "@quiver/protocol/errors";
-import { turned } from "../base/scheduler.ts";
 
 export class Gate {
   #inside = 0;
@@ -29,12 +28,6 @@ export class Gate {
     } finally {
       if (--this.#inside === 0) this.#onEmpty?.();
     }
-  }
-
-  /** `pass` for what may be answered at once: many such calls, one after the other, let the event loop turn. A write waits for the disk anyway. */
-  passReading<T>(act: () => Promise<T>): Promise<T> {
-    const turning = turned();
-    return this.pass(turning === undefined ? act : () => turning.then(act));
   }
 
   close(reason: QuiverError): void {

@@ -35,6 +35,8 @@ export type SliceEvents = {
   onCaughtUp(version: number, ordinalEnd: number): void;
 };
 
+const indexesOf = (updaters: readonly IndexUpdater[]) => updaters.map(({ index }) => index);
+
 export class IndexingSlices {
   readonly #store: Store;
   readonly #updaters: IndexUpdaters;
@@ -119,7 +121,7 @@ export class IndexingSlices {
         this.#updaters.keep();
         // A commit that arrived during the work on an older target did not wake the indexer.
         this.#wasIdle = !isMore && !isReclaiming && head.version === this.#seenVersion;
-        if (this.#wasIdle) this.#rest.idle(head.version);
+        if (this.#wasIdle) this.#rest.idle(head.version, indexesOf(updaters));
         // What was retired is freed after one more view; without this, only the next commit would publish one.
         return this.#wasIdle && !this.#views.hasRetired;
       }
@@ -205,7 +207,8 @@ export class IndexingSlices {
     const isResting = this.#rest.isAt(version);
     const beganMs = performance.now();
     const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, isResting));
-    if (isResting) this.#rest.spent(performance.now() - beganMs, !isMore);
+    if (this.#rest.isGoingOn)
+      this.#rest.spent(performance.now() - beganMs, version, isMore ? undefined : indexesOf(updaters));
     return isMore;
   }
 

@@ -11,26 +11,36 @@ it("a rest begins when nothing has changed for a second, once for each version",
   try {
     let begun = 0;
     const rest = new Rest(() => begun++);
-    rest.idle(1);
+    const indexes = [{}];
+    rest.idle(1, indexes);
     vi.advanceTimersByTime(900);
     // A change, after which the collection is idle again.
-    rest.idle(2);
+    rest.idle(2, indexes);
     vi.advanceTimersByTime(900);
     expect(begun).toBe(0);
     vi.advanceTimersByTime(100);
     expect(begun).toBe(1);
     expect([rest.isAt(1), rest.isAt(2), rest.isAt(3)]).toEqual([false, true, false]);
-    rest.spent(4, false);
-    rest.idle(2);
-    rest.spent(4, true);
+    rest.spent(4, 2);
+    rest.idle(2, indexes);
+    rest.spent(4, 2, indexes);
     expect(rest.isAt(2)).toBe(false);
-    rest.idle(2);
+    rest.idle(2, indexes);
     vi.advanceTimersByTime(60_000);
     expect(begun).toBe(1);
-    rest.idle(3);
+    // An index that was added at the same version is not in order.
+    rest.idle(2, [...indexes, {}]);
+    vi.advanceTimersByTime(1_000);
+    expect([begun, rest.isAt(2)]).toEqual([2, true]);
+    // A change in the middle: what was begun is booked to its end, and is not in order.
+    rest.spent(1, 3);
+    expect([rest.isAt(3), rest.isGoingOn]).toEqual([false, true]);
+    rest.spent(1, 3, indexes);
+    expect(rest.isGoingOn).toBe(false);
+    rest.idle(3, indexes);
     rest.stop();
     vi.advanceTimersByTime(60_000);
-    expect(begun).toBe(1);
+    expect(begun).toBe(2);
   } finally {
     vi.useRealTimers();
   }
@@ -42,9 +52,9 @@ it("small writes with pauses do not pay for a rest each", () => {
     const begun: number[] = [];
     const rest = new Rest(() => begun.push(performance.now()));
     for (let version = 0; version < 600; version++) {
-      rest.idle(version);
+      rest.idle(version, []);
       vi.advanceTimersByTime(2_000);
-      if (rest.isAt(version)) rest.spent(100, true);
+      if (rest.isAt(version)) rest.spent(100, version, []);
     }
     // 20 minutes, and 100 ms each time: a five-hundredth is 24 rests.
     expect(begun.length).toBeGreaterThan(20);

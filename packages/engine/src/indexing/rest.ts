@@ -15,9 +15,11 @@ const pauseFactor = 500;
 export class Rest {
   readonly #onBegin: () => void;
   #timer: Timer | undefined;
-  /** The version at which the collection rests now, and the one that was put in order last. */
+  /** The version at which the present rest began; it goes on until everything is in order, also when something changes meanwhile. */
   #restingAt = -1;
+  /** What was put in order last: these indexes, at this version. */
   #orderedAt = -1;
+  #ordered = new WeakSet<object>();
   /** What the present or last rest has taken, and the earliest begin of the next. */
   #spentMs = 0;
   #nextMs = 0;
@@ -27,19 +29,25 @@ export class Rest {
     this.#onBegin = onBegin;
   }
 
-  /** The collection has nothing to do at this version. */
-  idle(version: number): void {
-    if (version === this.#orderedAt || version === this.#restingAt) return;
+  /** The collection has nothing to do at this version, and has these indexes. */
+  idle(version: number, indexes: readonly object[]): void {
+    if (version === this.#restingAt) return;
+    if (version === this.#orderedAt && indexes.every((index) => this.#ordered.has(index))) return;
     this.stop();
     const waitMs = Math.max(restMs, this.#nextMs - performance.now());
     this.#timer = inBackground(
       setTimeout(() => {
         this.#timer = undefined;
+        if (!this.isGoingOn) this.#spentMs = 0;
         this.#restingAt = version;
-        this.#spentMs = 0;
         this.#onBegin();
       }, waitMs),
     );
+  }
+
+  /** Whether what a rest has begun is still to be done, at whatever version. */
+  get isGoingOn(): boolean {
+    return this.#restingAt >= 0;
   }
 
   /** Whether the collection rests at this version, the newest. */
@@ -47,12 +55,18 @@ export class Rest {
     return version === this.#restingAt;
   }
 
-  /** Books milliseconds of the rest. @param isDone whether there is nothing more to put in order */
-  spent(ms: number, isDone: boolean): void {
+  /**
+   * Books milliseconds of the rest.
+   * @param ordered the indexes, where there is nothing more to put in order
+   */
+  spent(ms: number, version: number, ordered?: readonly object[]): void {
     this.#spentMs += ms;
     this.#nextMs = performance.now() + pauseFactor * this.#spentMs;
-    if (!isDone) return;
-    this.#orderedAt = this.#restingAt;
+    if (ordered === undefined) return;
+    if (version === this.#restingAt) {
+      this.#orderedAt = version;
+      this.#ordered = new WeakSet(ordered);
+    }
     this.#restingAt = -1;
   }
 

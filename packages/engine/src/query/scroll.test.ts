@@ -56,7 +56,7 @@ function versionOf(values: Values, type: FieldType | null): FilteredVersion & { 
   const index = type && new MetadataIndex(field, type);
   if (index) for (const [i, f] of values.entries()) index.add(i, utf8(JSON.stringify({ f })));
   const txn = store.beginRead();
-  const reads = { count: 0, fields: [] };
+  const reads = { count: 0, fields: [], isAll: false };
   const readTxn = {
     get(table: string, key: Uint8Array) {
       if (table === "records") reads.count++;

@@ -110,7 +110,7 @@ export class Matches {
       own: Filter | null,
     ) => Steps<T>,
   ): Promise<T> {
-    return this.#state.gate.passReading(async () => {
+    return this.#state.gate.pass(async () => {
       const { task } = Deadline.of(options);
       const filter = await task.finish(readFilter(given));
       const { version, definitions, live, release } = this.#state.filtered();

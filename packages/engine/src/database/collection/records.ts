@@ -63,7 +63,7 @@ export class Records {
     options?: CallOptions,
     rows: Rows | null = null,
   ): Promise<void> {
-    return this.#state.gate.passReading(async () => {
+    return this.#state.gate.pass(async () => {
       checkId(documentId, "document_id");
       const sees = this.#seenBy(rows);
       const { readTxn, release } = this.#state.served();

@@ -6,6 +6,7 @@ import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/inde
 import type * as search from "@quiver/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
+import { turned } from "../../base/scheduler.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -143,8 +144,12 @@ export class Searches implements Searched<View> {
     return this.#answer((definition) => plan.planBatchHybrid(definition, request), options, undefined, rows);
   }
 
-  #answer(...how: Answering): Promise<search.SearchResponse[]> {
-    return this.#state.gate.passReading(() => answer(this, ...how));
+  async #answer(...how: Answering): Promise<search.SearchResponse[]> {
+    const answers = await this.#state.gate.pass(() => answer(this, ...how));
+    const [, options] = how;
+    // A program that searches in a loop; a server's requests come from the event loop, and have accounts.
+    if (options === undefined) await turned();
+    return answers;
   }
 
   async #answerOne(...how: Answering): Promise<search.SearchResponse> {
@@ -212,7 +217,7 @@ export class Searches implements Searched<View> {
     options: Parameters<Collection["measureRecall"]>[0] = {},
     call?: CallOptions,
   ): Promise<Recall> {
-    return this.#state.gate.passReading(() => {
+    return this.#state.gate.pass(() => {
       const deadline = Deadline.of(call);
       const request = plan.planRecall(options);
       // One at a time: each may run thousands of exact searches.

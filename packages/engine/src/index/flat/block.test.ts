@@ -25,6 +25,10 @@ it("of many rows a thread gets few parts, which follow what the owner adds and d
   expect(owner.shared.parts.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBeLessThan(
     0.3 * reader.shared.parts.reduce((sum, { byteLength }) => sum + byteLength, 0),
   );
+  // What was written takes memory until its part is dropped.
+  const held = owner.shared.parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  owner.shrink();
+  expect(owner.memoryBytes).toBeGreaterThanOrEqual(40 * chunkRows * 16 + held);
   for (let row = owner.length; row < 50 * chunkRows; row++)
     owner.push(row + 9, bytesOfFloats(Float32Array.of(row, 0, 0, 1)));
   const later = Block.attach(owner.shared, 1);

@@ -109,8 +109,9 @@ export class Block {
   readonly factors: Float64Array[] = [];
   readonly states: Uint8Array[] = [];
   length = 0;
-  /** Rows that were ever there in this memory. */
+  /** Rows that were ever there in this memory, and chunks that ever had some. */
   #touched = 0;
+  #written = 0;
   /** The whole memory as floats and as bytes; replaced when it grows. */
   floats!: Float32Array;
   bytes!: Uint8Array;
@@ -163,7 +164,8 @@ export class Block {
 
   /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    return blockBytesOf(this.layout, this.#touched);
+    const unused = this.#written - chunksFor(this.#touched);
+    return blockBytesOf(this.layout, this.#touched) + unused * chunkBytes;
   }
 
   /** Whether it has more memory than one that was just made. */
@@ -206,6 +208,7 @@ export class Block {
     this.setState(row, 0);
     this.length++;
     this.#touched = Math.max(this.#touched, this.length);
+    this.#written = Math.max(this.#written, chunksFor(this.length));
     return row;
   }
 
@@ -226,6 +229,7 @@ export class Block {
       this.#id = nextMemoryId();
       this.#parts.pop();
       for (const column of [this.factors, this.ordinals, this.states]) column.length = left;
+      this.#written = Math.min(this.#written, left);
     }
   }
 

@@ -419,3 +419,30 @@ test("allocations of an arena never overlap, and freed memory is allocated again
   expect(arena.allocate(50 * 65_536)).toBeDefined();
   expect(arena.allocate(50 * 65_536)).toBeUndefined();
 });
+
+test("at rest, what fits into one segment is merged where there is memory for it; without, nothing is begun", () => {
+  for (const isThere of [true, false]) {
+    const asked: number[] = [];
+    const mayTake = (bytes: number) => asked.push(bytes) > 0 && isThere;
+    const index = new SparseIndex({ bufferRecordsMax: 1_000, debug: true, mayTake });
+    // An idle index leaves 5,000 and 1,000.
+    for (let ordinal = 0; ordinal < 6_000; ordinal++)
+      index.add(
+        ordinal,
+        Uint32Array.of(ordinal % 7, 10 + (ordinal % 97)),
+        Float32Array.of(1, ordinal / 7_000),
+      );
+    while (index.tidy(100_000));
+    const query = { indices: Uint32Array.of(3, 54), values: Float32Array.of(1, 1) };
+    const before = asMap(index.reader.search(query, 20, 0, null));
+    const { memoryBytes } = index;
+    asked.length = 0;
+    let steps = 0;
+    while (index.tidy(1_000, true)) steps++;
+    expect(steps > 5).toBe(isThere);
+    expect(asked.length).toBeGreaterThan(0);
+    if (!isThere) expect(index.memoryBytes).toBe(memoryBytes);
+    expectSame(asMap(index.reader.search(query, 20, 0, null)), before);
+    index.check();
+  }
+});

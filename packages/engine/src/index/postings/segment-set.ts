@@ -116,12 +116,19 @@ export class SegmentSet {
     if (this.#merge !== undefined) return;
     const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
     const sources = toMerge(this.#parts.segments, segmentPostingsMax, leisure);
-    if (sources === undefined) return;
+    if (sources === undefined || (leisure === "resting" && !this.#mayMerge(sources))) return;
     this.#compaction = undefined;
     // Without memory for a merge, searches continue to use the segments as they are.
     this.#merge = this.inArena((arena) =>
       Merge.begin(arena, sources, this.averageLength, impactOf(this.averageLength)),
     );
+  }
+
+  /** Whether there is memory for the merged segment, and for the copies with which the room of its sources is given back. */
+  #mayMerge(sources: readonly Segment[]): boolean {
+    const bytes = sources.reduce((sum, segment) => sum + segment.bytes, 0);
+    const taken = this.#arenas.reduce((sum, arena) => sum + arena.takenBytes, 0);
+    return this.#options.mayTake?.(bytes + taken) !== false;
   }
 
   /** Continues merging for about this many postings. @returns whether there is more to do */

@@ -14,8 +14,8 @@ import type { LiveIndexes } from "../../runtime/view.ts";
 import type { FilteredVersion, Reads } from "./matching.ts";
 
 /**
- * Names of the metadata fields of a filter at which neither the field's index nor a record that was read has a value. Without an index,
- * and where no record was read, nothing is known of a field.
+ * Names of the metadata fields of a filter at which no record has a value, by the field's index, or because all records were read. Where
+ * other conditions left only some to read, nothing is known of a field without an index.
  */
 export function absentFields(filter: Filter, indexes: LiveIndexes | undefined, reads: Reads): string[] {
   const absent = new Set<string>();
@@ -24,7 +24,7 @@ export function absentFields(filter: Filter, indexes: LiveIndexes | undefined, r
     const index = indexOfField(indexes, field);
     const isAbsent =
       index === undefined
-        ? reads.count > 0 && !reads.fields.includes(field.name)
+        ? reads.isAll && reads.count > 0 && !reads.fields.includes(field.name)
         : index.held.count > 0 && index.present.count === 0;
     if (isAbsent) absent.add(field.name);
   }

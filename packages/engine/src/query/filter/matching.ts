@@ -43,6 +43,8 @@ export type Reads = {
   count: number;
   /** Names of the metadata fields of the filter at which one of them has a value. */
   fields: readonly string[];
+  /** Whether every record was tested. */
+  isAll: boolean;
 };
 
 /** The filter that every record matches. */
@@ -111,7 +113,10 @@ function* readMatches(
   const found = new BitmapBuilder(version.ordinalEnd);
   if (within === null) yield* addMatches(version, predicate, found);
   else yield* addMatchesWithin(version, predicate, within.ordinals(), found);
-  if (version.reads !== undefined) version.reads.fields = predicate.fieldsFound;
+  if (version.reads !== undefined) {
+    version.reads.fields = predicate.fieldsFound;
+    version.reads.isAll = within === null;
+  }
   return found.finish();
 }
 

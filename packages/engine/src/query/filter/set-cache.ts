@@ -77,7 +77,7 @@ export function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
   const known = sets?.get(key);
   if (known !== undefined) return { ...known, recordsRead: undefined };
   const { readTxn, ordinalEnd, indexes } = view;
-  const reads: Reads = { count: 0, fields: [] };
+  const reads: Reads = { count: 0, fields: [], isAll: false };
   const set = yield* matchingRecords({ readTxn, ordinalEnd, indexes, reads }, filter);
   const found = { set, absent: absentFields(filter, indexes, reads) };
   sets?.add(key, found);
