@@ -33,7 +33,7 @@ const quiver: Kind = {
     const collection = await openCollection(directory, { text: isText, sparse: !isText });
     if (isText)
       await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language: "none" });
-    else await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
+    else await collection.createSparseIndex({ name: "sparse", quantization: 256, sample_threshold: 1 });
     await collection.createMetadataIndex("u", { type: "number" });
     return {
       add: (rows, first) =>

@@ -114,7 +114,7 @@ const hybrid: Case = {
     const { language } = words;
     const count = Math.min(terms.rows.length, words.rows.length);
     const collection = await openCollection(directory, { sparse: true, text: true });
-    await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
+    await collection.createSparseIndex({ name: "sparse", quantization: 256, sample_threshold: 1 });
     await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
     const ofSparse = new SparseIndex();
     const ofText = new TextIndex({ language, k1, b });

@@ -33,7 +33,7 @@ export const quiverDatabase: EngineKind = {
   note: "The embedded engine as a program uses it: records are written durably and then indexed, searches are checked, see one version and fetch what they find. They begin when the collection is idle.",
   async open({ directory }) {
     const collection = await openCollection(directory, { sparse: true });
-    await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
+    await collection.createSparseIndex({ name: "sparse", quantization: 256, sample_threshold: 1 });
     return {
       add: (rows, first) =>
         upsertRows(collection, rows, first, ({ indices, values }) => ({

@@ -70,7 +70,7 @@ export const indexDefaults = {
     quantization: { type: "auto", properties: { sample_threshold: 1_000 } },
     index: { type: "hnsw", properties: {} },
   },
-  sparse: { name: "sparse", quantization: 64, sample_threshold: 1_000 },
+  sparse: { name: "sparse", quantization: 256, sample_threshold: 1_000 },
   text: { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75 },
 } as const;
 

@@ -39,7 +39,7 @@ export const examples: { readonly [R in WithBody]: readonly BodyOf<R>[] } = {
       index: { type: "hnsw", properties: {} },
     },
   ],
-  createSparseIndex: [{ name: "sparse", quantization: 64, sample_threshold: 1_000 }],
+  createSparseIndex: [{ name: "sparse", quantization: 256, sample_threshold: 1_000 }],
   createTextIndex: [
     { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75, language: "english", positions: true },
   ],

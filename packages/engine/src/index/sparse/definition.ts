@@ -20,4 +20,4 @@ export function defineSparseIndex(collection: IndexedCollection, given: SparseIn
 }
 
 /** What `auto_create_index` makes. */
-export const defaultSparseIndex: SparseIndex = { name: "sparse", quantization: 64, sample_threshold: 1000 };
+export const defaultSparseIndex: SparseIndex = { name: "sparse", quantization: 256, sample_threshold: 1000 };
