@@ -207,8 +207,7 @@ export class IndexingSlices {
     const isResting = this.#rest.isAt(version);
     const beganMs = performance.now();
     const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, isResting));
-    if (this.#rest.isGoingOn)
-      this.#rest.spent(performance.now() - beganMs, version, isMore ? undefined : indexesOf(updaters));
+    if (isResting) this.#rest.spent(performance.now() - beganMs, isMore ? undefined : indexesOf(updaters));
     return isMore;
   }
 

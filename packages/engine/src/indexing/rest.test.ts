@@ -21,9 +21,9 @@ it("a rest begins when nothing has changed for a second, once for each version",
     vi.advanceTimersByTime(100);
     expect(begun).toBe(1);
     expect([rest.isAt(1), rest.isAt(2), rest.isAt(3)]).toEqual([false, true, false]);
-    rest.spent(4, 2);
+    rest.spent(4);
     rest.idle(2, indexes);
-    rest.spent(4, 2, indexes);
+    rest.spent(4, indexes);
     expect(rest.isAt(2)).toBe(false);
     rest.idle(2, indexes);
     vi.advanceTimersByTime(60_000);
@@ -32,11 +32,8 @@ it("a rest begins when nothing has changed for a second, once for each version",
     rest.idle(2, [...indexes, {}]);
     vi.advanceTimersByTime(1_000);
     expect([begun, rest.isAt(2)]).toEqual([2, true]);
-    // A change in the middle: what was begun is booked to its end, and is not in order.
-    rest.spent(1, 3);
-    expect([rest.isAt(3), rest.isGoingOn]).toEqual([false, true]);
-    rest.spent(1, 3, indexes);
-    expect(rest.isGoingOn).toBe(false);
+    // A change in the middle ends it.
+    expect(rest.isAt(3)).toBe(false);
     rest.idle(3, indexes);
     rest.stop();
     vi.advanceTimersByTime(60_000);
@@ -54,7 +51,7 @@ it("small writes with pauses do not pay for a rest each", () => {
     for (let version = 0; version < 600; version++) {
       rest.idle(version, []);
       vi.advanceTimersByTime(2_000);
-      if (rest.isAt(version)) rest.spent(100, version, []);
+      if (rest.isAt(version)) rest.spent(100, []);
     }
     // 20 minutes, and 100 ms each time: a five-hundredth is 24 rests.
     expect(begun.length).toBeGreaterThan(20);

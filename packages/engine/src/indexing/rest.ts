@@ -15,7 +15,7 @@ const pauseFactor = 500;
 export class Rest {
   readonly #onBegin: () => void;
   #timer: Timer | undefined;
-  /** The version at which the present rest began; it goes on until everything is in order, also when something changes meanwhile. */
+  /** The version of the present rest, which ends when everything is in order, or something changes. */
   #restingAt = -1;
   /** What was put in order last: these indexes, at this version. */
   #orderedAt = -1;
@@ -38,16 +38,11 @@ export class Rest {
     this.#timer = inBackground(
       setTimeout(() => {
         this.#timer = undefined;
-        if (!this.isGoingOn) this.#spentMs = 0;
+        this.#spentMs = 0;
         this.#restingAt = version;
         this.#onBegin();
       }, waitMs),
     );
-  }
-
-  /** Whether what a rest has begun is still to be done, at whatever version. */
-  get isGoingOn(): boolean {
-    return this.#restingAt >= 0;
   }
 
   /** Whether the collection rests at this version, the newest. */
@@ -56,17 +51,15 @@ export class Rest {
   }
 
   /**
-   * Books milliseconds of the rest.
+   * Books milliseconds of the rest. A merge that it has begun and a change interrupts goes on with the changes, and is not booked.
    * @param ordered the indexes, where there is nothing more to put in order
    */
-  spent(ms: number, version: number, ordered?: readonly object[]): void {
+  spent(ms: number, ordered?: readonly object[]): void {
     this.#spentMs += ms;
     this.#nextMs = performance.now() + pauseFactor * this.#spentMs;
     if (ordered === undefined) return;
-    if (version === this.#restingAt) {
-      this.#orderedAt = version;
-      this.#ordered = new WeakSet(ordered);
-    }
+    this.#orderedAt = this.#restingAt;
+    this.#ordered = new WeakSet(ordered);
     this.#restingAt = -1;
   }
 
