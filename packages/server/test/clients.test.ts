@@ -292,7 +292,7 @@ describe("collections", () => {
     const { dense, sparse, "tf-idf": text } = (await server.call("getIndexes", auto)).json;
     expect(dense.distance_metric_type).toBe("cosine");
     expect(dense.index.properties.ef_construction).toBe(128);
-    expect(sparse.quantization).toBe(64);
+    expect(sparse.quantization).toBe(256);
     expect(text).toBeUndefined();
     await server.call("streamingUpsert", auto, { vectors: [record("a")] });
     expect(ids(await server.call("searchDense", auto, { query_vector: [1, 1, 0, 0] }))).toEqual(["a"]);
