@@ -16,6 +16,7 @@ import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.
 import { answer } from "../../query/answer.ts";
 import * as plan from "../../query/plan.ts";
 import { type PostedResponse, receivedResponse } from "../../query/result.ts";
+import { storageError } from "../../storage/disk-error.ts";
 import type { Collection } from "../contract.ts";
 import { AttachedCollection, callerOf } from "./attached-collection.ts";
 import { type AttachedView, Elsewhere } from "./attached-view.ts";
@@ -95,18 +96,27 @@ export class ThreadDatabase {
     const attaching = this.calls
       .call<Attachable>("attach", { name })
       .then((attachable) => {
-        const collection = new AttachedCollection(attachable, {
-          slot: this.#slot,
-          view: (call, deadline) => this.calls.call("view", call, deadline),
-          release: (lease) => this.calls.tell("release", { lease }),
-          mayTake: (bytes) => this.#identityBytes + bytes <= identityBytesMax,
-        });
+        const collection = this.#open(attachable);
         this.#attached.set(name, collection);
         return collection;
       })
       .finally(() => this.#attaching.delete(name));
     this.#attaching.set(name, attaching);
     return attaching;
+  }
+
+  /** @throws storage_failed, for example while the disk fails and the writer opens the store again */
+  #open(attachable: Attachable): AttachedCollection {
+    try {
+      return new AttachedCollection(attachable, {
+        slot: this.#slot,
+        view: (call, deadline) => this.calls.call("view", call, deadline),
+        release: (lease) => this.calls.tell("release", { lease }),
+        mayTake: (bytes) => this.#identityBytes + bytes <= identityBytesMax,
+      });
+    } catch (error) {
+      throw storageError(error, { path: attachable.directory });
+    }
   }
 }
 
