@@ -10,11 +10,11 @@
 // turn by turn.
 
 import "../../packages/engine/src/runtime/node-host.ts";
-import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { measuredAside } from "../shared/aside.ts";
 import { ownCpuMs } from "../shared/quiet.ts";
 import { head, line, whole, writeDocument } from "../shared/report.ts";
 import { median } from "../shared/results.ts";
@@ -65,16 +65,6 @@ async function measure(name: string, { rows, rounds, queries }: Plan): Promise<M
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-}
-
-function measureAside(name: string, plan: Plan): Promise<Measured> {
-  return new Promise((done, fail) => {
-    const child = fork(import.meta.filename, ["--only", name, "--plan", JSON.stringify(plan)], {
-      execArgv: ["--disable-warning=ExperimentalWarning"],
-    });
-    child.once("message", (measured: Measured) => done(measured));
-    child.once("exit", (code) => fail(new Error(`measuring ${name} ended with exit code ${code}`)));
-  });
 }
 
 const us = (value: number): string => value.toFixed(1);
@@ -133,7 +123,7 @@ if (values.only !== undefined) {
   for (const name of names) {
     const reason = caseNamed(name).missing();
     if (reason !== undefined) reasons.push(`${name}: ${reason}`);
-    else measured.push(await measureAside(name, plan));
+    else measured.push(await measuredAside<Measured>(import.meta.filename, name, plan));
   }
   console.log([tableOf(measured), ...reasons].join("\n"));
   if (names.length === cases.length) writeDocument("benchmarks-overhead.md", pageOf(measured, plan, reasons));

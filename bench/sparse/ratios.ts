@@ -9,11 +9,11 @@
 // machine slows all of them down. In each turn all queries are asked once. Figures are medians of the turns after the first two.
 
 import "../../packages/engine/src/runtime/node-host.ts";
-import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { measuredAside } from "../shared/aside.ts";
 import { missingFolder } from "../shared/files.ts";
 import { acceptedShare, PlainIndex } from "../shared/plain-index.ts";
 import { ownCpuMs } from "../shared/quiet.ts";
@@ -114,15 +114,7 @@ export async function measureShapes(names: readonly string[], plan: Plan): Promi
       console.log(`${name}: ${why}`);
       continue;
     }
-    measured.push(
-      await new Promise<Ratios>((done, fail) => {
-        const child = fork(import.meta.filename, ["--only", name, "--plan", JSON.stringify(plan)], {
-          execArgv: ["--disable-warning=ExperimentalWarning"],
-        });
-        child.once("message", (ratios: Ratios) => done(ratios));
-        child.once("exit", (code) => fail(new Error(`measuring ${name} ended with exit code ${code}`)));
-      }),
-    );
+    measured.push(await measuredAside<Ratios>(import.meta.filename, name, plan));
     console.log(sectionOf(measured[measured.length - 1]));
   }
   return measured;
