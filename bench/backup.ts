@@ -9,8 +9,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { openDatabase } from "@quiver/engine/database/database";
-import { randomNumbers } from "@quiver/kernels/random";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import { randomNumbers } from "@quiverdb/kernels/random";
 
 const { values } = parseArgs({
   options: {

@@ -9,7 +9,7 @@
 import "../packages/engine/src/runtime/node-host.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { Greatest } from "../packages/engine/src/base/top-k.ts";
 import { FlatIndex } from "../packages/engine/src/index/flat/flat-index.ts";
 import { exactDot, exactSquaredDistance, squaredNorm } from "../packages/engine/src/vector/exact.ts";

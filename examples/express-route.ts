@@ -4,7 +4,7 @@
 //   curl "http://127.0.0.1:3000/search?q=bees&year=2000"
 
 import type { AddressInfo } from "node:net";
-import { connect, ensureTexts, isQuiverError, withEmbeddings } from "@quiver/client";
+import { connect, ensureTexts, isQuiverError, withEmbeddings } from "@quiverdb/client";
 import express, { type ErrorRequestHandler } from "express";
 import { embed } from "./model.ts";
 

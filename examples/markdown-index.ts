@@ -12,7 +12,7 @@ import {
   type RecordInput,
   type TextCollection,
   withEmbeddings,
-} from "@quiver/client";
+} from "@quiverdb/client";
 import { embed } from "./model.ts";
 
 export type Section = { path: string; heading: string; hash: string };

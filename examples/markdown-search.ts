@@ -2,7 +2,7 @@
 //
 //   node examples/markdown-search.ts FOLDER "a question" [DATA-DIRECTORY]
 
-import { open } from "@quiver/database";
+import { open } from "@quiverdb/database";
 import { indexFolder } from "./markdown-index.ts";
 
 const [folder, question, directory = "./markdown-data"] = process.argv.slice(2);

@@ -3,7 +3,7 @@
 // Any OpenAI-compatible endpoint. By default that is Ollama on this machine: `ollama pull nomic-embed-text`, and for rag.ts `ollama pull
 // llama3.2`.
 
-import { type Embed, openAiEmbeddings } from "@quiver/client";
+import { type Embed, openAiEmbeddings } from "@quiverdb/client";
 
 const {
   OPENAI_BASE_URL: url = "http://127.0.0.1:11434/v1",

@@ -2,7 +2,7 @@
 //
 //   node examples/rag.ts FOLDER "a question" [DATA-DIRECTORY]
 
-import { open } from "@quiver/database";
+import { open } from "@quiverdb/database";
 import { indexFolder } from "./markdown-index.ts";
 import { chat } from "./model.ts";
 

@@ -7,7 +7,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { ServerProcess } from "./campaigns/server-process.ts";
 

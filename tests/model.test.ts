@@ -6,9 +6,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Collection, Database } from "@quiver/engine/database/contract";
-import { openDatabase } from "@quiver/engine/database/database";
-import { QuiverError } from "@quiver/protocol/errors";
+import type { Collection, Database } from "@quiverdb/engine/database/contract";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { fused, type Metric, ModelCollection, type ModelRecord, type Ranked, tolerance } from "./model.ts";

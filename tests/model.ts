@@ -3,7 +3,7 @@
 // The model of tests/model.test.ts: maps, arrays and full scans. It shares no code with the engine; the formulas of the specification are
 // implemented again.
 
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 
 export type Metric = "cosine" | "euclidean" | "dot_product";
 export type ModelRecord = VectorInput;

@@ -9,9 +9,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Collection, Database } from "@quiver/engine/database/contract";
-import { openDatabase } from "@quiver/engine/database/database";
-import { randomNumbers } from "@quiver/kernels/random";
+import type { Collection, Database } from "@quiverdb/engine/database/contract";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterAll, beforeAll, expect, test } from "vitest";
 
 const records = 4_000;

@@ -9,11 +9,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Collection, createClient, type RecordInput } from "@quiver/client";
-import { examples } from "@quiver/protocol/examples";
-import { type RouteName, routes } from "@quiver/protocol/routes";
-import type { SearchResult } from "@quiver/protocol/shapes/search";
-import { startServer } from "@quiver/server/server";
+import { type Collection, createClient, type RecordInput } from "@quiverdb/client";
+import { examples } from "@quiverdb/protocol/examples";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { SearchResult } from "@quiverdb/protocol/shapes/search";
+import { startServer } from "@quiverdb/server/server";
 import { readOptions } from "./options.ts";
 
 const dimensions = 256;

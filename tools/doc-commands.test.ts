@@ -9,7 +9,7 @@ test("commands are understood under every name, with quotes, comments and variab
     QUIVER_URL=https://db.example.org npm run quiver -- count articles --where "color = 'red'"
     npm start -- --port 9000
     npm run pack -- --out packed && npm install --save-exact
-    npx quiver --help
+    npx quiverdb --help
     sudo rm -rf / && docker run -p 1:1 quiver --nothing
   `;
   expect(await commandFaults(script)).toEqual([]);

@@ -8,8 +8,8 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { QuiverCommand } from "@quiver/cli/command";
-import { wholeProgram } from "@quiver/cli/program";
+import type { QuiverCommand } from "@quiverdb/cli/command";
+import { wholeProgram } from "@quiverdb/cli/program";
 import { CommanderError } from "commander";
 import { endOf } from "./children.ts";
 
@@ -17,13 +17,13 @@ import { endOf } from "./children.ts";
 const unit = "\u001f";
 const record = "\u001e";
 
-/** `npm run [-s] quiver -- ...`, `npm start [-- ...]`, `npx quiver ...` and `quiver ...`; every other command does nothing. */
+/** `npm run [-s] quiver -- ...`, `npm start [-- ...]`, `npx quiverdb ...` and `quiver ...`; every other command does nothing. */
 const dryShell = [
   "PATH=",
   "command_not_found_handle() { :; }",
   `quiver() { printf '%s${unit}' "$@" >&3; printf '${record}' >&3; }`,
   'npm() { local words=" $* "; while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done; shift || true; case $words in " run"*" quiver "*) quiver "$@";; " start "*) quiver serve "$@";; esac; }',
-  'npx() { if [ "$1" = quiver ]; then shift; quiver "$@"; fi; }',
+  'npx() { if [ "$1" = quiverdb ]; then shift; quiver "$@"; fi; }',
 ].join("\n");
 
 /** What the command line does not understand, a line for each command. @param script the text of a block */

@@ -14,11 +14,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { endingSpeller, endings } from "@quiver/engine/text/endings";
-import { fold } from "@quiver/engine/text/fold";
-import { languages, respelt } from "@quiver/engine/text/languages";
-import { compareStems, type Stem, stemmerOf, wordsOf } from "@quiver/engine/text/test/joined-words";
-import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { endingSpeller, endings } from "@quiverdb/engine/text/endings";
+import { fold } from "@quiverdb/engine/text/fold";
+import { languages, respelt } from "@quiverdb/engine/text/languages";
+import { compareStems, type Stem, stemmerOf, wordsOf } from "@quiverdb/engine/text/test/joined-words";
+import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 
 /** Fraction of the words that an entry must correct. */
 const gainMin = 0.0005;

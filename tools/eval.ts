@@ -16,10 +16,10 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { gunzipSync } from "node:zlib";
-import { type Collection, createClient, type QuiverClient, type RecordInput } from "@quiver/client";
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
-import type { IndexValue } from "@quiver/protocol/shapes/vector";
-import { startServer } from "@quiver/server/server";
+import { type Collection, createClient, type QuiverClient, type RecordInput } from "@quiverdb/client";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
+import type { IndexValue } from "@quiverdb/protocol/shapes/vector";
+import { startServer } from "@quiverdb/server/server";
 
 const depth = 10;
 const DIMENSION = 256;

@@ -31,20 +31,20 @@ function breaches(importer: string, specifier: string, more: Record<string, stri
 
 describe("allowed", () => {
   test.each([
-    ["engine/src/base/a.ts", "@quiver/protocol/errors"],
+    ["engine/src/base/a.ts", "@quiverdb/protocol/errors"],
     ["engine/src/storage/a.ts", "../base/b.ts"],
-    ["engine/src/vector/a.ts", "@quiver/kernels/load"],
+    ["engine/src/vector/a.ts", "@quiverdb/kernels/load"],
     ["engine/src/index/hnsw/a.ts", "../../vector/b.ts"],
     ["engine/src/index/hnsw/a.ts", "../flat/b.ts"],
     ["engine/src/runtime/a.ts", "../index/b.ts"],
     ["engine/src/query/a.ts", "../runtime/b.ts"],
     ["engine/src/database/a.ts", "../indexing/b.ts"],
-    ["server/src/a.ts", "@quiver/engine/database/open"],
-    ["server/src/a.ts", "@quiver/protocol/errors"],
-    ["client/src/a.ts", "@quiver/protocol/errors"],
-    ["cli/src/a.ts", "@quiver/server/start"],
-    ["cli/src/a.ts", "@quiver/client/client"],
-    ["console/src/a.ts", "@quiver/protocol/errors"],
+    ["server/src/a.ts", "@quiverdb/engine/database/open"],
+    ["server/src/a.ts", "@quiverdb/protocol/errors"],
+    ["client/src/a.ts", "@quiverdb/protocol/errors"],
+    ["cli/src/a.ts", "@quiverdb/server/start"],
+    ["cli/src/a.ts", "@quiverdb/client/client"],
+    ["console/src/a.ts", "@quiverdb/protocol/errors"],
     ["engine/src/base/a.ts", "node:fs"],
     ["engine/src/base/a.ts", "../../package.json"],
     ["kernels/src/a.ts", "../dist/kernels.wasm"],
@@ -60,27 +60,27 @@ describe("broken", () => {
     [
       "the protocol into the engine",
       "protocol/src/a.ts",
-      "@quiver/engine/base/b",
+      "@quiverdb/engine/base/b",
       "imports never go sideways",
     ],
-    ["upwards into the server", "engine/src/database/a.ts", "@quiver/server/b", "imports go downwards"],
-    ["sideways on floor 0", "kernels/src/a.ts", "@quiver/protocol/b", "imports never go sideways"],
+    ["upwards into the server", "engine/src/database/a.ts", "@quiverdb/server/b", "imports go downwards"],
+    ["sideways on floor 0", "kernels/src/a.ts", "@quiverdb/protocol/b", "imports never go sideways"],
     ["sideways on floor 1", "engine/src/vector/a.ts", "../text/b.ts", "imports never go sideways"],
     ["records to index", "engine/src/collection/a.ts", "../index/b.ts", "imports never go sideways"],
     ["pipeline to pipeline", "engine/src/query/a.ts", "../indexing/b.ts", "imports never go sideways"],
-    ["client to server", "client/src/a.ts", "@quiver/server/b", "imports never go sideways"],
-    ["server past the database", "server/src/a.ts", "@quiver/engine/query/b", "server sees only"],
+    ["client to server", "client/src/a.ts", "@quiverdb/server/b", "imports never go sideways"],
+    ["server past the database", "server/src/a.ts", "@quiverdb/engine/query/b", "server sees only"],
     ["an index to the store", "engine/src/index/a.ts", "../storage/b.ts", "engine/index sees only"],
-    ["client into the engine", "client/src/a.ts", "@quiver/engine/database/b", "client sees only"],
-    ["cli into the engine", "cli/src/a.ts", "@quiver/engine/database/b", "cli sees only"],
-    ["console into the server", "console/src/a.ts", "@quiver/server/b", "console sees only"],
+    ["client into the engine", "client/src/a.ts", "@quiverdb/engine/database/b", "client sees only"],
+    ["cli into the engine", "cli/src/a.ts", "@quiverdb/engine/database/b", "cli sees only"],
+    ["console into the server", "console/src/a.ts", "@quiverdb/server/b", "console sees only"],
     ["unknown module", "engine/src/query/a.ts", "../attic/b.ts", '"engine/attic" is not in the table'],
-    ["unknown package", "cli/src/a.ts", "@quiver/attic/b", '"attic" is not in the table'],
-    ["file in no module", "cli/src/a.ts", "@quiver/engine/open", '"engine" is not in the table'],
+    ["unknown package", "cli/src/a.ts", "@quiverdb/attic/b", '"attic" is not in the table'],
+    ["file in no module", "cli/src/a.ts", "@quiverdb/engine/open", '"engine" is not in the table'],
     ["undeclared package", "engine/src/base/a.ts", "lmdb/x", '"lmdb" is not among the dependencies'],
     ["undeclared scope", "engine/src/base/a.ts", "@a/b/c", '"@a/b" is not among the dependencies'],
     ["leaves its package", "engine/src/base/a.ts", "../../../protocol/src/b.ts", "stays in its package"],
-    ["itself by name", "engine/src/query/a.ts", "@quiver/engine/base/b", "imports are relative"],
+    ["itself by name", "engine/src/query/a.ts", "@quiverdb/engine/base/b", "imports are relative"],
     ["imports a test", "engine/src/query/a.ts", "./b.test.ts", "only tests may import"],
     ["imports test parts", "engine/src/query/a.ts", "../base/testing/b.ts", "only tests may import"],
   ])("%s", (_name, importer, specifier, rule) => {
@@ -126,10 +126,10 @@ const address = new URL("./z", base);
 
 test("the name of a package alone is the main file that its exports name", () => {
   const withMain = { "client/package.json": '{ "exports": { ".": "./src/client.ts" } }' };
-  expect(breaches("cli/src/a.ts", "@quiver/client", withMain)).toEqual([]);
-  expect(breaches("server/src/a.ts", "@quiver/client", withMain)[0]).toMatch("imports never go sideways");
-  expect(breaches("cli/src/a.ts", "@quiver/client")[0]).toMatch(
-    '"@quiver/client" is not among the dependencies',
+  expect(breaches("cli/src/a.ts", "@quiverdb/client", withMain)).toEqual([]);
+  expect(breaches("server/src/a.ts", "@quiverdb/client", withMain)[0]).toMatch("imports never go sideways");
+  expect(breaches("cli/src/a.ts", "@quiverdb/client")[0]).toMatch(
+    '"@quiverdb/client" is not among the dependencies',
   );
 });
 

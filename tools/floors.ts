@@ -175,7 +175,7 @@ function brokenRule(root: string, file: SourceFile, specifier: string): string |
   const target = targetPath(root, file, specifier);
   if (target === undefined) return undeclaredPackage(root, file, specifier);
   if (!target.startsWith(`packages/${file.pkg}/`) && isRelative(specifier)) {
-    return "a relative import stays in its package; write @quiver/<package>/<path>";
+    return "a relative import stays in its package; write @quiverdb/<package>/<path>";
   }
   if (!isRelative(specifier) && target.startsWith(`packages/${file.pkg}/`)) {
     return "inside a package, imports are relative";
@@ -207,16 +207,16 @@ function brokenFloor(from: string, to: string): string | undefined {
 
 const isRelative = (specifier: string) => /^\.\.?(\/|$)/.test(specifier);
 
-/** The project path that a relative or @quiver import names, or undefined for an external module. */
+/** The project path that a relative or @quiverdb import names, or undefined for an external module. */
 function targetPath(root: string, file: SourceFile, specifier: string): string | undefined {
   if (isRelative(specifier)) return posix.join(posix.dirname(file.path), specifier);
-  const own = /^@quiver\/([^/]+)(?:\/(.+))?$/.exec(specifier);
+  const own = /^@quiverdb\/([^/]+)(?:\/(.+))?$/.exec(specifier);
   if (own === null) return undefined;
   const [, pkg, path] = own;
   return path === undefined ? mainOf(root, pkg) : `packages/${pkg}/src/${path}.ts`;
 }
 
-/** The file that `@quiver/<pkg>` names: the "." of its exports. */
+/** The file that `@quiverdb/<pkg>` names: the "." of its exports. */
 function mainOf(root: string, pkg: string): string | undefined {
   const main = manifestOf(root, pkg)?.exports?.["."];
   return typeof main === "string" ? posix.join("packages", pkg, main) : undefined;

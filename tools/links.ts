@@ -3,14 +3,13 @@
 // A contributor who moves a function, renames a heading or deletes the one test of a promise learns it from the check, and not a reader.
 //
 //   links      a relative link or image names a file of the project; its #anchor names a heading of that file
-//   lines      a link to a line of code has the name of what is declared there (link-lines.ts)
+//   names      a link to code whose text is a name, `Store.read` say, leads to a file that has this name
 //   rules      SPEC.md numbers its rules at the start of list items, **[T3]**; ids are unique
 //   citations  each rule stands as [T3] in the title of at least one test that runs, and each id in a title is a rule
 
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { type ESTree, parseSync, Visitor } from "rolldown/utils";
-import { lineFault } from "./link-lines.ts";
 import { type MarkdownDocument, type Placed, readMarkdown } from "./markdown.ts";
 import { isTestFile, projectFiles } from "./project-files.ts";
 
@@ -36,7 +35,7 @@ function deadLinks(
   return [...documents].flatMap(([path, { links }]) =>
     links.flatMap(({ target, line, text }) => {
       const source = (file: string) => readFileSync(join(root, posix.dirname(path), file), "utf8");
-      const fault = linkFault(path, target, targets, documents) ?? lineFault(source, target, text);
+      const fault = linkFault(path, target, targets, documents) ?? nameFault(source, target, text);
       return fault === undefined ? [] : [`${path}:${line}: link "${target}": ${fault}`];
     }),
   );
@@ -64,6 +63,18 @@ function linkFault(
   const document = documents.get(file);
   if (anchor === "" || document === undefined || document.anchors.has(anchor)) return undefined;
   return `${file} has no heading #${anchor}`;
+}
+
+/** @param text of the link; one that is no name, or names the file itself, is not looked for */
+function nameFault(
+  source: (path: string) => string,
+  target: string,
+  text: string | undefined,
+): string | undefined {
+  if (!/\.tsx?$/.test(target) || !/^[\w.#]+$/.test(text ?? "") || /\.tsx?$/.test(text ?? ""))
+    return undefined;
+  const missing = (text as string).split(".").find((name) => !source(target).match(/#?\w+/g)?.includes(name));
+  return missing === undefined ? undefined : `${missing} does not occur in the file`;
 }
 
 type Citation = { id: string; path: string; line: number };

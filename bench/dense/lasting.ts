@@ -9,7 +9,7 @@
 
 import "../../packages/engine/src/runtime/node-host.ts";
 import { parseArgs } from "node:util";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { head, line, whole, writeDocument } from "../shared/report.ts";

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
-import { type Collection, createClient, type QuiverClient } from "@quiver/client";
+import { type Collection, createClient, type QuiverClient } from "@quiverdb/client";
 import { built } from "../shared/built.ts";
 import { head, line, whole, writeDocument } from "../shared/report.ts";
 import { readSet } from "./data.ts";

@@ -8,7 +8,7 @@
 //
 //   npm run quiver -- keys create page --role read --collection articles
 
-import { connect, isQuiverError } from "@quiver/client";
+import { connect, isQuiverError } from "@quiverdb/client";
 
 type Article = { year: number };
 

@@ -2,7 +2,13 @@
 //
 // A server by QUIVER_URL and QUIVER_API_KEY; any OpenAI-compatible endpoint, by default Ollama on this machine.
 
-import { connect, ensureTexts, openAiEmbeddings, type TextCollection, withEmbeddings } from "@quiver/client";
+import {
+  connect,
+  ensureTexts,
+  openAiEmbeddings,
+  type TextCollection,
+  withEmbeddings,
+} from "@quiverdb/client";
 
 export type Article = { year: number };
 

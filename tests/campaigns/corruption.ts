@@ -16,16 +16,16 @@
 
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { QuiverClient } from "@quiver/client";
-import { text } from "@quiver/engine/base/bytes";
-import { allVectors } from "@quiver/engine/collection/reading";
-import { collectionTables, metaKeys } from "@quiver/engine/collection/tables";
-import { checkDirectory } from "@quiver/engine/database/check/directory";
-import { repairDirectory } from "@quiver/engine/database/check/repair";
-import { collectionsDirectory, snapshotsDirectory } from "@quiver/engine/runtime/data-directory";
-import { LmdbStore } from "@quiver/engine/storage/lmdb";
-import { randomNumbers } from "@quiver/kernels/random";
-import { isQuiverError } from "@quiver/protocol/errors";
+import type { QuiverClient } from "@quiverdb/client";
+import { text } from "@quiverdb/engine/base/bytes";
+import { allVectors } from "@quiverdb/engine/collection/reading";
+import { collectionTables, metaKeys } from "@quiverdb/engine/collection/tables";
+import { checkDirectory } from "@quiverdb/engine/database/check/directory";
+import { repairDirectory } from "@quiverdb/engine/database/check/repair";
+import { collectionsDirectory, snapshotsDirectory } from "@quiverdb/engine/runtime/data-directory";
+import { LmdbStore } from "@quiverdb/engine/storage/lmdb";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import { command, say, TemporaryFolder } from "./campaign.ts";
 import { type Damage, damage } from "./corruption/damage.ts";
 import { makeData } from "./corruption/data.ts";

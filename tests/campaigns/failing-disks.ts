@@ -15,8 +15,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type QuiverClient, QuiverError } from "@quiver/client";
-import { randomNumbers } from "@quiver/kernels/random";
+import { type QuiverClient, QuiverError } from "@quiverdb/client";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, TemporaryFolder } from "./campaign.ts";
 import {
   calls,

@@ -8,7 +8,7 @@
 // and find all records. packages/engine/src/database/background.test.ts lets every single read of indexing fail.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
+import { type Collection, type QuiverClient, QuiverError } from "@quiverdb/client";
 import { command, say, TemporaryFolder } from "./campaign.ts";
 import { failpoints } from "./failpoints.ts";
 import { ServerProcess } from "./server-process.ts";

@@ -10,8 +10,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type QuiverClient, QuiverError } from "@quiver/client";
-import { randomNumbers } from "@quiver/kernels/random";
+import { type QuiverClient, QuiverError } from "@quiverdb/client";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import { canonical, Ledger, type Piece, type PieceState, type Written } from "./crash/ledger.ts";
 import * as load from "./crash/load.ts";

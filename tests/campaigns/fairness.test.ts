@@ -1,6 +1,6 @@
 // A short form of tests/campaigns/fairness.ts: three attacks for two seconds each. It asserts no times.
 
-import { routes } from "@quiver/protocol/routes";
+import { routes } from "@quiverdb/protocol/routes";
 import { expect, test } from "vitest";
 import { allAttacks } from "./fairness/attacker.ts";
 import { generatedAttacks } from "./fairness/attacks.ts";

@@ -3,7 +3,7 @@
 import { mkdtempSync, readdirSync, realpathSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type QuiverClient, QuiverError } from "@quiver/client";
+import { type QuiverClient, QuiverError } from "@quiverdb/client";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { calls, compileShim, errors, Faults, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";

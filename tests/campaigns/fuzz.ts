@@ -10,7 +10,7 @@
 // To repeat a failure, run one round: round i of a run with seed s is the same as the only round of a run with seed s + i.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import fc from "fast-check";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Probe } from "./child-probe.ts";

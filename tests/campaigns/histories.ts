@@ -11,7 +11,7 @@
 // knows about it, and may not recur with its seed.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { check } from "./histories/checker.ts";

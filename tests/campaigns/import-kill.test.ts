@@ -1,7 +1,7 @@
 // A short form of import-kill.ts: generated vectors, one run of each kind.
 
 import { writeFileSync } from "node:fs";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { TemporaryFolder } from "./campaign.ts";
 import { type Mode, readSource, runOnce, type Source } from "./import-kill.ts";

@@ -21,8 +21,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Collection, QuiverClient } from "@quiver/client";
-import { randomNumbers } from "@quiver/kernels/random";
+import type { Collection, QuiverClient } from "@quiverdb/client";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, say, TemporaryFolder } from "./campaign.ts";
 import { adminKey, main, ServerProcess } from "./server-process.ts";
 

@@ -10,10 +10,10 @@
 // parts: each continues the counts of the previous ones, with another seed.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { QuiverClient } from "@quiver/client";
-import { randomNumbers } from "@quiver/kernels/random";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
-import { checkDirectory } from "@quiver/server/offline";
+import type { QuiverClient } from "@quiverdb/client";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
+import { checkDirectory } from "@quiverdb/server/offline";
 import { command, inLanes, TemporaryFolder } from "./campaign.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";

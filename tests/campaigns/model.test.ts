@@ -1,6 +1,6 @@
 // A short form of tests/campaigns/model.ts, and the proof that it leaves no endpoint out.
 
-import { type RouteName, routes } from "@quiver/protocol/routes";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
 import { expect, it } from "vitest";
 import { modelled, notModelled } from "./model/routes.ts";
 import { modelCampaign } from "./model.ts";

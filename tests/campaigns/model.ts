@@ -8,7 +8,7 @@
 //
 // Sequence i of a run with seed s is the same as the only sequence of a run with seed s + i.
 
-import { type RouteName, routes } from "@quiver/protocol/routes";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
 import fc from "fast-check";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";

@@ -1,7 +1,7 @@
 // A short form of tests/campaigns/odd-data.ts: every kind of odd data, every metric, `auto` and f32, one order of arrival each. With so few
 // rows searches mostly scan all vectors, so each kind is also tested by one metric with enough rows that graphs are searched.
 
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
 import { all } from "../odd-data/odd-data.ts";
 import { settings } from "./odd-data/marks.ts";

@@ -11,8 +11,8 @@
 // Each case depends only on the seed and on its names, so naming it repeats it.
 
 import { writeFileSync } from "node:fs";
-import { randomNumbers } from "@quiver/kernels/random";
-import { denseDataTypes, type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { denseDataTypes, type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { all, type Generated, generate, type OddData } from "../odd-data/odd-data.ts";
 import { Random } from "../odd-data/random.ts";
 import { command, type Say, say } from "./campaign.ts";

@@ -7,7 +7,7 @@
 // start at once: one must serve, and the other must be refused and name the owner.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, TemporaryFolder } from "./campaign.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";

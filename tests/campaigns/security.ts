@@ -14,8 +14,8 @@
 //
 // The required roles of all endpoints are tested in packages/server/test/authorization.test.ts.
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { routes } from "@quiver/protocol/routes";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { routes } from "@quiverdb/protocol/routes";
 import { command, type Say, say } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { probeFaults } from "./security/faults.ts";

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type ClientOptions, createClient, type QuiverClient } from "@quiver/client";
+import { type ClientOptions, createClient, type QuiverClient } from "@quiverdb/client";
 import type { Holds, Probe } from "./child-probe.ts";
 
 /** The program of the server and of all other commands. */

@@ -4,7 +4,7 @@
 // response leaves both states possible, until the next acknowledged write. The contents of a record follow from its id and its revision, so
 // all of it can be checked.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 
 export const dimension = 64;
 const words = Array.from({ length: 400 }, (_, i) => `word${i.toString(36)}`);

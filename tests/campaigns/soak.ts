@@ -22,7 +22,7 @@
 
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { adminKey, ServerProcess } from "./server-process.ts";

@@ -3,7 +3,7 @@
 // Each generator produces the rows of one kind of data that users have, in the order of arrival, and queries. Equal seeds produce equal
 // data. `all` is the complete list; tests/campaigns/odd-data.ts runs it through the dense index.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { arrivals } from "./arrivals.ts";
 import { clusters } from "./clusters.ts";
 import { copies } from "./copies.ts";

@@ -1,6 +1,6 @@
 // Where do the numbers of the generated data come from?
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 
 /** A seeded sequence for all distributions that the data needs. */
 export class Random {

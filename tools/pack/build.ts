@@ -8,7 +8,7 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, posix, resolve } from "node:path";
-import { routes } from "@quiver/protocol/routes";
+import { routes } from "@quiverdb/protocol/routes";
 import { Flattener } from "./flatten.ts";
 import { kernelsModule } from "./kernels.ts";
 import { manifestOf } from "./manifest.ts";
@@ -30,13 +30,13 @@ const staged = join(cache, "packages");
 
 /** The programs of packages that have a command. */
 const commands: Readonly<Partial<Record<PackageName, string>>> = {
-  quiver: "cli/main",
-  "@quiver/mcp": "mcp/main",
+  quiverdb: "cli/main",
+  "@quiverdb/mcp": "mcp/main",
 };
 /** The modules that the packages begin with. */
 const roots = [...Object.values(entries), ...Object.values(commands)];
 
-/** Where the console is in `@quiver/database`. */
+/** Where the console is in `@quiverdb/database`. */
 const consoleFolder = "dist/console";
 
 /** Writes the modules and declarations of each published package. @returns the folder with a folder for each */
@@ -79,7 +79,7 @@ function copyConsole(): void {
   if (!existsSync(join(built, "index.html")))
     throw new Error("The console has not been built. Run `node tools/launch.mjs setup` and start again.");
   const filter = (path: string) => !path.endsWith(".stamp");
-  cpSync(built, join(staged, "@quiver/database", consoleFolder), { recursive: true, filter });
+  cpSync(built, join(staged, "@quiverdb/database", consoleFolder), { recursive: true, filter });
 }
 
 function compile(): void {
@@ -153,11 +153,11 @@ async function writeDeclarations(places: Places): Promise<void> {
       ];
       text = parts.join("\n");
     } else if (module.startsWith("protocol/shapes/")) text = await flattener.shapes(sourceOf(module));
-    text = text.replaceAll('"@quiver/protocol/routes"', '"@quiver/client/endpoints"');
+    text = text.replaceAll('"@quiverdb/protocol/routes"', '"@quiverdb/client/endpoints"');
     write(inClient, module, ".d.ts", rewriteImports(text, module, inClient));
   }
   for (const module of reachable(compiled, Object.values(entries), ".d.ts")) {
-    if (inClient.packageOf(module) === "@quiver/client") continue;
+    if (inClient.packageOf(module) === "@quiverdb/client") continue;
     write(places, module, ".d.ts", rewriteImports(textOf(module, ".d.ts"), module, places));
   }
 }

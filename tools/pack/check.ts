@@ -142,7 +142,7 @@ function olderNodeOf({ notes }: Report): string | undefined {
 
 async function embed(project: string, olderNode: string | undefined, { errors }: Report): Promise<void> {
   const embedded = await outputOf(process.execPath, ["embedded.mjs", "data"], project);
-  if (embedded.output.trim() !== expected) errors.push(`@quiver/database found: ${embedded.output}`);
+  if (embedded.output.trim() !== expected) errors.push(`@quiverdb/database found: ${embedded.output}`);
   // In one file with the program, without the files of its threads.
   const require =
     'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
@@ -157,19 +157,19 @@ async function embed(project: string, olderNode: string | undefined, { errors }:
     logLevel: "error",
   });
   const alone = await outputOf(process.execPath, ["bundled.mjs", "bundled"], project);
-  if (!/file of a thread is missing.*leave out @quiver\/database/.test(alone.output))
-    errors.push(`@quiver/database in one file: ${alone.output}`);
+  if (!/file of a thread is missing.*leave out @quiverdb\/database/.test(alone.output))
+    errors.push(`@quiverdb/database in one file: ${alone.output}`);
   if (olderNode === undefined) return;
   const refused = await outputOf(olderNode, ["embedded.mjs", "data"], project);
-  if (!/@quiver\/database needs Node\.js 24 or newer; this is 2\d/.test(refused.output))
-    errors.push(`@quiver/database, older Node.js: ${refused.output}`);
-  const command = await outputOf(olderNode, ["node_modules/quiver/dist/main.js", "--version"], project);
+  if (!/@quiverdb\/database needs Node\.js 24 or newer; this is 2\d/.test(refused.output))
+    errors.push(`@quiverdb/database, older Node.js: ${refused.output}`);
+  const command = await outputOf(olderNode, ["node_modules/quiverdb/dist/main.js", "--version"], project);
   if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
     errors.push(`quiver, older Node.js: ${command.output}`);
-  const tools = ["node_modules/@quiver/mcp/dist/main.js", "--data-dir", "data"];
+  const tools = ["node_modules/@quiverdb/mcp/dist/main.js", "--data-dir", "data"];
   const noDirectory = await outputOf(olderNode, tools, project);
   if (!/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 2\d/.test(noDirectory.output))
-    errors.push(`@quiver/mcp --data-dir, older Node.js: ${noDirectory.output}`);
+    errors.push(`@quiverdb/mcp --data-dir, older Node.js: ${noDirectory.output}`);
 }
 
 /** A program uses every integration, on a database in its process; the MCP server is the installed command. */
@@ -184,7 +184,7 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
   const site = new Site(await bundled(project, errors));
   const origin = await site.listen();
   const key = "the-admin-key-of-the-test";
-  const main = "node_modules/quiver/dist/main.js";
+  const main = "node_modules/quiverdb/dist/main.js";
   const args = ["serve", "--port", "0", "--data-dir", "served", "--admin-key", key, "--cors-origin", origin];
   const server = spawn(process.execPath, [main, ...args], {
     cwd: project,
@@ -196,7 +196,7 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
     for (const node of [process.execPath, olderNode]) {
       if (node === undefined) continue;
       const { output } = await outputOf(node, ["client.mjs", url, key], project);
-      if (output.trim() !== expected) errors.push(`@quiver/client on ${node}: ${output}`);
+      if (output.trim() !== expected) errors.push(`@quiverdb/client on ${node}: ${output}`);
       const found = await outputOf(node, ["integrations.mjs", url, key], project);
       if (found.output.trim() !== integrated) errors.push(`the integrations on ${node}: ${found.output}`);
     }

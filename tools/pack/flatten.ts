@@ -210,5 +210,5 @@ function relativeTo(from: string, to: string): string {
   if (folder(from) === folder(to)) return `./${name}`;
   const module = /\/(\w+)\/src\/(.+?)\.ts$/.exec(to);
   if (module === null) throw new Error(`${to} is no module of the workspace`);
-  return `@quiver/${module[1]}/${module[2]}`;
+  return `@quiverdb/${module[1]}/${module[2]}`;
 }

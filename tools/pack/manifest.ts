@@ -11,7 +11,7 @@ const internal = { "./internal/*": { types: "./dist/*.d.ts", default: "./dist/*.
 
 /** What differs between the packages. */
 const own: Readonly<Record<PackageName, Manifest>> = {
-  "@quiver/client": {
+  "@quiverdb/client": {
     description:
       "A typed client of the vector database Quiver: Node.js, browsers, Deno and Bun, without dependencies.",
     keywords: ["vector", "database", "search", "embeddings", "bm25", "hybrid", "quiver"],
@@ -19,14 +19,14 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     sideEffects: false,
     exports: { ".": { types: "./dist/client.d.ts", default: "./dist/client.js" }, ...internal },
   },
-  "@quiver/database": {
+  "@quiverdb/database": {
     description:
       "The vector database Quiver in your process, and its server: dense, sparse, full-text and hybrid search.",
     keywords: ["vector", "database", "search", "embeddings", "bm25", "hnsw", "hybrid", "embedded", "quiver"],
     engines: { node: ">=24" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" }, ...internal },
   },
-  "@quiver/import": {
+  "@quiverdb/import": {
     description:
       "Imports from Chroma, Qdrant, Pinecone and pgvector, exports or running servers, into the vector database Quiver.",
     keywords: [
@@ -44,7 +44,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     sideEffects: false,
     exports: { ".": { types: "./dist/import-from.d.ts", default: "./dist/import-from.js" } },
   },
-  "@quiver/langchain": {
+  "@quiverdb/langchain": {
     description:
       "The vector database Quiver as a vector store of LangChain.js: hybrid retrieval, filters, MMR.",
     keywords: ["vector", "database", "langchain", "rag", "retriever", "hybrid", "quiver"],
@@ -52,7 +52,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     sideEffects: false,
     exports: { ".": { types: "./dist/vector-store.d.ts", default: "./dist/vector-store.js" } },
   },
-  "@quiver/llamaindex": {
+  "@quiverdb/llamaindex": {
     description:
       "The vector database Quiver as a vector store of LlamaIndex.TS: hybrid and MMR queries, filters.",
     keywords: ["vector", "database", "llamaindex", "rag", "retriever", "hybrid", "quiver"],
@@ -60,16 +60,16 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     sideEffects: false,
     exports: { ".": { types: "./dist/vector-store.d.ts", default: "./dist/vector-store.js" } },
   },
-  "@quiver/mcp": {
+  "@quiverdb/mcp": {
     description:
-      "The vector database Quiver as tools of the Model Context Protocol: `npx @quiver/mcp`, read-only by default.",
+      "The vector database Quiver as tools of the Model Context Protocol: `npx @quiverdb/mcp`, read-only by default.",
     keywords: ["vector", "database", "mcp", "model context protocol", "search", "quiver"],
     engines: { node: ">=20" },
     bin: { "quiver-mcp": "./dist/main.js" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" } },
   },
-  quiver: {
-    description: "The command line of the vector database Quiver: `npx quiver serve` runs the server.",
+  quiverdb: {
+    description: "The command line of the vector database Quiver: `npx quiverdb serve` runs the server.",
     keywords: ["vector", "database", "search", "server", "cli", "quiver"],
     engines: { node: ">=24" },
     bin: { quiver: "./dist/main.js" },
@@ -78,7 +78,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
 
 /** What a package loads only where it is needed: npm leaves it out, without a warning, on versions of Node.js that are too old for it. */
 const optional: Readonly<Partial<Record<PackageName, readonly PackageName[]>>> = {
-  "@quiver/mcp": ["@quiver/database"],
+  "@quiverdb/mcp": ["@quiverdb/database"],
 };
 
 /** @param files texts of all its modules: their imports are its dependencies */
@@ -97,7 +97,7 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     if (specifier.startsWith(".") || isBuiltin(specifier)) continue;
     const dependency = /^(@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier;
     if (dependency === name || dependency in (peerDependencies ?? {})) continue;
-    const wanted = dependency.startsWith("@quiver/") ? version : versions[dependency];
+    const wanted = dependency.startsWith("@quiverdb/") ? version : versions[dependency];
     if (wanted === undefined)
       throw new Error(`${name} imports ${specifier}, which no package of the workspace depends on`);
     dependencies[dependency] = wanted;

@@ -10,13 +10,13 @@ import ts from "typescript-6";
 
 /** The folder of each published package under packages/. */
 export const folders = {
-  "@quiver/client": "client",
-  "@quiver/database": "database",
-  "@quiver/import": "import",
-  "@quiver/langchain": "langchain",
-  "@quiver/llamaindex": "llamaindex",
-  "@quiver/mcp": "mcp",
-  quiver: "cli",
+  "@quiverdb/client": "client",
+  "@quiverdb/database": "database",
+  "@quiverdb/import": "import",
+  "@quiverdb/langchain": "langchain",
+  "@quiverdb/llamaindex": "llamaindex",
+  "@quiverdb/mcp": "mcp",
+  quiverdb: "cli",
 } as const;
 
 export type PackageName = keyof typeof folders;
@@ -24,12 +24,12 @@ export const packageNames = Object.keys(folders) as PackageName[];
 
 /** The module that a published package is imported as; the command line cannot be imported. */
 export const entries: Readonly<Partial<Record<PackageName, string>>> = {
-  "@quiver/client": "client/client",
-  "@quiver/database": "database/index",
-  "@quiver/import": "import/import-from",
-  "@quiver/langchain": "langchain/vector-store",
-  "@quiver/llamaindex": "llamaindex/vector-store",
-  "@quiver/mcp": "mcp/index",
+  "@quiverdb/client": "client/client",
+  "@quiverdb/database": "database/index",
+  "@quiverdb/import": "import/import-from",
+  "@quiverdb/langchain": "langchain/vector-store",
+  "@quiverdb/llamaindex": "llamaindex/vector-store",
+  "@quiverdb/mcp": "mcp/index",
 };
 
 /** The compiled file of a module. */
@@ -43,7 +43,7 @@ export function moduleOf(specifier: string, from: string): string | undefined {
   if (specifier.startsWith("."))
     return posix.join(posix.dirname(from), specifier).replace(/\.(js|ts|d\.ts)$/, "");
   if (Object.hasOwn(entries, specifier)) return entries[specifier as PackageName];
-  const match = /^@quiver\/(\w+)\/(.+)$/.exec(specifier);
+  const match = /^@quiverdb\/(\w+)\/(.+)$/.exec(specifier);
   return match === null ? undefined : `${match[1]}/${match[2]}`;
 }
 
@@ -83,8 +83,8 @@ export class Places {
 
   packageOf(module: string): PackageName {
     const [folder] = module.split("/");
-    if (this.#ofClient.has(module)) return "@quiver/client";
-    return packageNames.find((name) => folders[name] === folder) ?? "@quiver/database";
+    if (this.#ofClient.has(module)) return "@quiverdb/client";
+    return packageNames.find((name) => folders[name] === folder) ?? "@quiverdb/database";
   }
 
   /** Path in the package, without an extension: `dist/protocol/errors`. */

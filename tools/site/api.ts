@@ -12,12 +12,12 @@ const moreTypes = "More types";
 
 /** The declarations of each package's entry, relative to the folder of its package. */
 const entries: Readonly<Record<string, string>> = {
-  "@quiver/client": "dist/client.d.ts",
-  "@quiver/database": "dist/index.d.ts",
-  "@quiver/import": "dist/import-from.d.ts",
-  "@quiver/langchain": "dist/vector-store.d.ts",
-  "@quiver/llamaindex": "dist/vector-store.d.ts",
-  "@quiver/mcp": "dist/index.d.ts",
+  "@quiverdb/client": "dist/client.d.ts",
+  "@quiverdb/database": "dist/index.d.ts",
+  "@quiverdb/import": "dist/import-from.d.ts",
+  "@quiverdb/langchain": "dist/vector-store.d.ts",
+  "@quiverdb/llamaindex": "dist/vector-store.d.ts",
+  "@quiverdb/mcp": "dist/index.d.ts",
 };
 
 /**
@@ -128,10 +128,10 @@ function introduce(module: DeclarationReflection, names: readonly string[]): voi
   if (!module.kindOf(ReflectionKind.Module) || name === undefined) return;
   module.name = name;
   const also =
-    name === "@quiver/database"
-      ? " It also exports everything of [@quiver/client](/api/@quiver/client/index.md)."
+    name === "@quiverdb/database"
+      ? " It also exports everything of [@quiverdb/client](/api/@quiverdb/client/index.md)."
       : "";
-  const text = `[How to use it](/packages/${name.replace("@quiver/", "")}.md).${also}`;
+  const text = `[How to use it](/packages/${name.replace("@quiverdb/", "")}.md).${also}`;
   module.comment = new Comment([{ kind: "text", text }]);
 }
 

@@ -4,8 +4,8 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { QuiverCommand } from "@quiver/cli/command";
-import { wholeProgram } from "@quiver/cli/program";
+import type { QuiverCommand } from "@quiverdb/cli/command";
+import { wholeProgram } from "@quiverdb/cli/program";
 import type { Generated } from "./contents.ts";
 
 /** So many fit on a page without the outline beside it. */

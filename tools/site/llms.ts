@@ -15,7 +15,7 @@ export type ListedPage = Generated & {
 
 const title = "Quiver";
 const summary =
-  'A vector database for TypeScript programs and for any client of a REST API: dense, sparse and full-text search, hybrid search that fuses them, filters, transactions, streaming writes and versions. It runs as a server (`npx quiver serve`) or inside your process (`open("./data")`); both give the same `Database` type.';
+  'A vector database for TypeScript programs and for any client of a REST API: dense, sparse and full-text search, hybrid search that fuses them, filters, transactions, streaming writes and versions. It runs as a server (`npx quiverdb serve`) or inside your process (`open("./data")`); both give the same `Database` type.';
 
 /**
  * @param out folder of the built site, with the pages as Markdown

@@ -7,7 +7,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startServer } from "@quiver/server/server";
+import { startServer } from "@quiverdb/server/server";
 import type { Generated } from "./contents.ts";
 
 /** The part of JSON Schema that the interface uses. */

@@ -3,7 +3,7 @@
 // The server's messages name fields, methods and paths of the REST interface. Here they become options and commands of this program. A
 // message that names none of them stays as it is.
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 
 /** Fields of requests, and the options that they come from. `sparse_` goes before what it begins with. */
 const options: readonly (readonly [field: RegExp, option: string])[] = [

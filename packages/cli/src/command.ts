@@ -4,8 +4,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { createClient, type Database, type QuiverClient, type RetryEvent } from "@quiver/client";
-import { nearestName } from "@quiver/protocol/nearest-name";
+import { createClient, type Database, type QuiverClient, type RetryEvent } from "@quiverdb/client";
+import { nearestName } from "@quiverdb/protocol/nearest-name";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { UsageError } from "./exit-codes.ts";
 import { defaultDataDir } from "./serve/settings.ts";
@@ -135,7 +135,7 @@ export async function connect(options: ConnectionOptions, extra: ExtraOptions = 
       `--data-dir ${dataDir}: there is no such directory. "quiver collections create NAME --data-dir ${dataDir}" makes it.`,
     );
   // Loaded only here: a client needs no engine.
-  const { open } = await import("@quiver/database");
+  const { open } = await import("@quiverdb/database");
   const database = await open(dataDir, { lockWaitMs: 0 });
   opened.push(database);
   return database;

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { createClient, type QuiverClient } from "@quiver/client";
+import { createClient, type QuiverClient } from "@quiverdb/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const main = join(import.meta.dirname, "main.ts");

@@ -1,6 +1,6 @@
 // Which command runs, and what is the exit code of the process?
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 import { type Command, CommanderError } from "commander";
 import { messageFor } from "./advice.ts";
 import { disconnect, QuiverCommand } from "./command.ts";

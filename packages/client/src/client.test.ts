@@ -3,9 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type RouteName, routes } from "@quiver/protocol/routes";
-import type { RunningServer } from "@quiver/server/running-server";
-import { startServer } from "@quiver/server/server";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { RunningServer } from "@quiverdb/server/running-server";
+import { startServer } from "@quiverdb/server/server";
 import { describe, expect, it } from "vitest";
 import { animals, codeOf, databaseContract, makeCollectionIn } from "../test/database-contract.ts";
 import { connect, createClient, type QuiverClient } from "./client.ts";

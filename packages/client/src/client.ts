@@ -3,28 +3,28 @@
 // Runs wherever fetch exists: Node.js, browsers, Deno, Bun, workers. What every database can do is in database.ts; here is what only a
 // server has: its health, its keys and sessions, and its audit log.
 
-import { healthEndpoints } from "@quiver/protocol/endpoints";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { AuditList } from "@quiver/protocol/shapes/audit";
-import type { CreateKey, KeyCreated, KeyInformation } from "@quiver/protocol/shapes/key";
-import type { CreateSession, Session } from "@quiver/protocol/shapes/session";
+import { healthEndpoints } from "@quiverdb/protocol/endpoints";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { AuditList } from "@quiverdb/protocol/shapes/audit";
+import type { CreateKey, KeyCreated, KeyInformation } from "@quiverdb/protocol/shapes/key";
+import type { CreateSession, Session } from "@quiverdb/protocol/shapes/session";
 import { Database } from "./database.ts";
 import type { AnyMetadata, FilterOf } from "./filter-types.ts";
 import { type ClientOptions, HttpTransport } from "./http-transport.ts";
 import type { CallOptions } from "./transport.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
-export type { ErrorCode } from "@quiver/protocol/errors";
-export { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-export type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
-export type { FieldOperators, Filter, FilterValue } from "@quiver/protocol/shapes/filter";
-export type { Indexes, MetadataIndexes, Recall } from "@quiver/protocol/shapes/index-definition";
-export type { Facets, ScrollPage } from "@quiver/protocol/shapes/matching";
-export type { BatchSearchResponse, SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
-export type { Snapshot } from "@quiver/protocol/shapes/snapshot";
-export type { TransactionState } from "@quiver/protocol/shapes/transaction";
-export type { VectorRecord } from "@quiver/protocol/shapes/vector";
-export type { Version, VersionList } from "@quiver/protocol/shapes/version";
+export type { ErrorCode } from "@quiverdb/protocol/errors";
+export { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+export type { CollectionDetail, CollectionSummary } from "@quiverdb/protocol/shapes/collection";
+export type { FieldOperators, Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
+export type { Indexes, MetadataIndexes, Recall } from "@quiverdb/protocol/shapes/index-definition";
+export type { Facets, ScrollPage } from "@quiverdb/protocol/shapes/matching";
+export type { BatchSearchResponse, SearchResponse, SearchResult } from "@quiverdb/protocol/shapes/search";
+export type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
+export type { TransactionState } from "@quiverdb/protocol/shapes/transaction";
+export type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+export type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 export {
   Collection,
   type DenseIndexInput,
@@ -89,7 +89,7 @@ export type Health = {
  *
  * @example
  * ```ts no-run
- * import { createClient } from "@quiver/client";
+ * import { createClient } from "@quiverdb/client";
  * const client = createClient({ url: process.env.QUIVER_URL, apiKey: process.env.QUIVER_API_KEY });
  * const books = await client.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
  * await books.createDenseIndex({ distance_metric_type: "cosine" });
@@ -144,7 +144,7 @@ export class QuiverClient extends Database {
    *
    * @example
    * ```ts no-run
-   * import { createClient } from "@quiver/client";
+   * import { createClient } from "@quiverdb/client";
    * declare const adminKey: string;
    * declare const url: string;
    * const session = await createClient({ url }).createSession({ username: "admin", password: adminKey });
@@ -161,7 +161,7 @@ export class QuiverClient extends Database {
    *
    * @example
    * ```ts no-run
-   * import type { QuiverClient } from "@quiver/client";
+   * import type { QuiverClient } from "@quiverdb/client";
    * declare const client: QuiverClient;
    * const { key, key_id } = await client.createKey({ name: "web shop", role: "read", collections: ["products", "logs-*"] });
    * const tenant = await client.createKey({ name: "acme", role: "write", filter: { tenant: "acme" } });
@@ -195,7 +195,7 @@ export class QuiverClient extends Database {
  *
  * @example
  * ```ts no-run
- * import { connect } from "@quiver/client";
+ * import { connect } from "@quiverdb/client";
  * const database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * console.log(await database.listCollections());
  * ```

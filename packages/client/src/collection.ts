@@ -1,9 +1,9 @@
 // What can a caller do with one collection?
 
-import { isQuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
-import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
+import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type {
   DenseIndex,
   Indexes,
@@ -14,7 +14,7 @@ import type {
   SparseIndex,
   TextAnalysis,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import type {
   Facets,
   FacetVectors,
@@ -22,17 +22,17 @@ import type {
   FetchVectors,
   ScrollPage,
   ScrollVectors,
-} from "@quiver/protocol/shapes/matching";
-import type { Neighbors, SearchResponse } from "@quiver/protocol/shapes/search";
+} from "@quiverdb/protocol/shapes/matching";
+import type { Neighbors, SearchResponse } from "@quiverdb/protocol/shapes/search";
 import type {
   RestoreCollection,
   RestoredCollection,
   Snapshot,
   SnapshotList,
-} from "@quiver/protocol/shapes/snapshot";
-import type { TransactionList } from "@quiver/protocol/shapes/transaction";
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
-import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+} from "@quiverdb/protocol/shapes/snapshot";
+import type { TransactionList } from "@quiverdb/protocol/shapes/transaction";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
 import {
   type AnyMetadata,
@@ -83,7 +83,7 @@ export const indexDefaults = {
  *
  * @example
  * ```ts no-run
- * import type { QuiverClient } from "@quiver/client";
+ * import type { QuiverClient } from "@quiverdb/client";
  * declare const client: QuiverClient;
  * type Article = { color: "red" | "blue"; n: number; author: { name: string }; tags?: string[] };
  * const articles = client.collection<Article>("articles");
@@ -149,7 +149,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * await collection.createDenseIndex({
    *   distance_metric_type: "cosine",
@@ -182,7 +182,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const { terms } = await collection.analyzeText("The bees are dancing");
    * // the: dropped, a stop word; bees -> bee; are: dropped, a stop word; dancing -> danc
@@ -235,7 +235,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * await collection.createMetadataIndex("color", "keyword");
    * await collection.createMetadataIndex("published.at", "datetime");
@@ -293,7 +293,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * await collection.upsert([
    *   { id: "a", dense_values: new Float32Array([0.1, 0.9]), metadata: { page: 1 } },
@@ -379,7 +379,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * for (const { value, count } of await collection.facet({ field: "color", filter: { n: { gt: 3 } } }))
    *   console.log(value, count);
@@ -490,7 +490,7 @@ export class Collection<Metadata extends object = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const full = await collection.createSnapshot();
    * // later

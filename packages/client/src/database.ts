@@ -1,17 +1,17 @@
 // What can a program do with a database, wherever it is?
 //
-// `connect` (client.ts) gives a database behind a server's address; `open` of @quiver/database gives one in the same process. Both are this
+// `connect` (client.ts) gives a database behind a server's address; `open` of @quiverdb/database gives one in the same process. Both are this
 // class, so a program moves from one to the other by one line. Data uses the field names of the REST interface (`top_k`, `dense_values`), as in
 // the API reference; options of the calls themselves are in camel case.
 
-import type { RouteName } from "@quiver/protocol/routes";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
+import type { RouteName } from "@quiverdb/protocol/routes";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type {
   CollectionDetail,
   CollectionSummary,
   CreateCollection,
-} from "@quiver/protocol/shapes/collection";
-import type { Snapshot, SnapshotList } from "@quiver/protocol/shapes/snapshot";
+} from "@quiverdb/protocol/shapes/collection";
+import type { Snapshot, SnapshotList } from "@quiverdb/protocol/shapes/snapshot";
 import { Collection } from "./collection.ts";
 import type { AnswerOf, ParamsOf } from "./endpoints.ts";
 import type { AnyMetadata } from "./filter-types.ts";
@@ -36,11 +36,11 @@ export type RouteRequest<R extends RouteName> = {
 
 /**
  * A database: its collections, and their snapshots. Get one with `connect(url)` or, in the same process, with `open(directory)` of
- * `@quiver/database`.
+ * `@quiverdb/database`.
  *
  * @example
  * ```ts no-run
- * import { connect, type Database } from "@quiver/client";
+ * import { connect, type Database } from "@quiverdb/client";
  * const database: Database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * const books = await database.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
  * await books.createDenseIndex({ distance_metric_type: "cosine" });
@@ -65,7 +65,7 @@ export class Database {
    *
    * @example
    * ```ts no-run
-   * import type { QuiverClient } from "@quiver/client";
+   * import type { QuiverClient } from "@quiverdb/client";
    * declare const client: QuiverClient;
    * const docs = await client.createCollection({
    *   name: "docs",
@@ -144,7 +144,7 @@ export class Database {
    *
    * @example
    * ```ts no-run
-   * import type { QuiverClient } from "@quiver/client";
+   * import type { QuiverClient } from "@quiverdb/client";
    * declare const client: QuiverClient;
    * declare const id: string;
    * const flat = await client.request("getTransactionStatus", {

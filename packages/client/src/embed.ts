@@ -6,9 +6,9 @@
 // function what all of them need. The result has a vector for each text, in the order of the texts, or the call throws: there is no partial
 // result. When it throws, no call of the function is in progress.
 
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
 import { systemCode } from "./answer.ts";
 import type { EmbeddingCache } from "./embedding-cache.ts";
 import type { DenseValues } from "./record.ts";
@@ -19,7 +19,7 @@ import { type Runtime, retryDelayMs, systemRuntime } from "./transport.ts";
  *
  * @example
  * ```ts no-run
- * import type { Embed } from "@quiver/client";
+ * import type { Embed } from "@quiverdb/client";
  * declare const model: { vectorsOf(texts: string[]): Promise<Float32Array[]> };
  * const embed: Embed = (texts) => model.vectorsOf(texts);
  * ```
@@ -76,7 +76,7 @@ const retryableStatuses = new Set([408, 409, 429]);
  *
  * @example
  * ```ts no-run
- * import { type Embed, embedder, memoryCache } from "@quiver/client";
+ * import { type Embed, embedder, memoryCache } from "@quiverdb/client";
  * declare const embed: Embed;
  * const patient = embedder(embed, { batchTexts: 32, concurrency: 4, cache: memoryCache({ textsMax: 50_000 }) });
  * const [vector] = await patient(["how do bees navigate"]);

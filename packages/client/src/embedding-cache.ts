@@ -1,7 +1,7 @@
 // Which texts have a vector already?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { DenseValues } from "./record.ts";
 
 /**
@@ -26,7 +26,7 @@ const textsMaxDefault = 10_000;
  *
  * @example
  * ```ts no-run
- * import { memoryCache, openAiEmbeddings } from "@quiver/client";
+ * import { memoryCache, openAiEmbeddings } from "@quiverdb/client";
  * const cache = memoryCache({ textsMax: 1_000 });
  * const embed = openAiEmbeddings({ url: "http://127.0.0.1:11434/v1", model: "nomic-embed-text", cache });
  * ```

@@ -1,6 +1,6 @@
 // Which parameters does a path have, and what does its response contain? Types alone: the client runs without the schemas.
 
-import type { RouteName, routes } from "@quiver/protocol/routes";
+import type { RouteName, routes } from "@quiverdb/protocol/routes";
 import type { Static, TSchema } from "typebox";
 
 type Routes = typeof routes;

@@ -3,9 +3,9 @@
 // Several processes may ask for the same one at once. While one of them creates it, the others' creations fail with
 // `collection_already_exists` although it is not there yet; they wait for it.
 
-import { type ErrorCode, isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import { type ErrorCode, isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type { Collection, DenseIndexInput } from "./collection.ts";
 import type { Database } from "./database.ts";
 import type { AnyMetadata } from "./filter-types.ts";
@@ -27,7 +27,7 @@ const pollsMax = 200;
  *
  * @example
  * ```ts no-run
- * import { type Database, type Embed, ensureTexts, withEmbeddings } from "@quiver/client";
+ * import { type Database, type Embed, ensureTexts, withEmbeddings } from "@quiverdb/client";
  * declare const database: Database;
  * declare const embed: Embed;
  * const notes = withEmbeddings(await ensureTexts(database, "notes", { dimension: 384 }), embed);

@@ -1,6 +1,6 @@
 // How does a caller read a whole collection?
 
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { failureOfFetch } from "./answer.ts";
 
 /** The open response: its lines and their version. */
@@ -16,7 +16,7 @@ export type ExportAnswer = {
  *
  * @example
  * ```ts no-run
- * import type { Collection } from "@quiver/client";
+ * import type { Collection } from "@quiverdb/client";
  * declare const collection: Collection;
  * for await (const line of collection.export()) process.stdout.write(`${line}\n`);
  * ```

@@ -4,7 +4,7 @@
 // (docs/filters.md): `a.b` is the key `b` of the object at `a`, an array stands for its elements, and dots and backslashes of a key are
 // written with a backslash before them. Paths are followed five levels deep; below, a field cannot be named in a typed filter.
 
-import type { FieldOperators, Filter, FilterValue } from "@quiver/protocol/shapes/filter";
+import type { FieldOperators, Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 
 /** Metadata of which nothing is known: every field is accepted, with every operator. */
 export type AnyMetadata = Record<string, unknown>;

@@ -10,11 +10,11 @@
 // The wait is exponential with full jitter (a random time up to the step, so that many clients do not return at once), or Retry-After if
 // that is longer. `timeoutMs` bounds all attempts and waits together.
 
-import { type Endpoint, endpoints } from "@quiver/protocol/endpoints";
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { invariant } from "@quiver/protocol/invariant";
-import type { RouteName } from "@quiver/protocol/routes";
+import { type Endpoint, endpoints } from "@quiverdb/protocol/endpoints";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { invariant } from "@quiverdb/protocol/invariant";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import {
   type Failure,
   failureOfAnswer,

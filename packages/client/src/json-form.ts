@@ -4,7 +4,7 @@
 // fifths of the time of one JSON text with the same content, and in 1.3 times that of MessagePack, which could not carry records that are
 // given as text.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { encodeRecord, wireQuery } from "./record.ts";
 import type { Form } from "./transport.ts";
 

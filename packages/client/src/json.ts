@@ -4,7 +4,7 @@
 // match more records, and a patch delete what it should set. So such a number is an error, before anything is sent, and so is what
 // JSON.stringify throws for: a bigint, and an object that contains itself.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 /**
  * JSON text of the body of a request, or of a part of it.

@@ -3,8 +3,8 @@
 // `POST <url>/embeddings` with `{"model", "input": [texts]}` is answered with `{"data": [{"index", "embedding"}]}`. OpenAI, Azure, Ollama,
 // vLLM, llama.cpp, LM Studio, text-embeddings-inference and many others have it.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { excerpt, failureOfFetch, parseRetryAfter, quiverError } from "./answer.ts";
 import { type Embed, type EmbedderOptions, type EmbedOptions, embedder, embedderOptions } from "./embed.ts";
 import type { DenseValues } from "./record.ts";
@@ -44,7 +44,7 @@ const timeoutMsDefault = 60_000;
  *
  * @example
  * ```ts no-run
- * import { openAiEmbeddings } from "@quiver/client";
+ * import { openAiEmbeddings } from "@quiverdb/client";
  * const embed = openAiEmbeddings({
  *   url: "https://api.openai.com/v1",
  *   apiKey: process.env.OPENAI_API_KEY,

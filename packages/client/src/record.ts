@@ -4,9 +4,9 @@
 // the time to write and a sixth of the time to read them. Short lists of plain numbers stay as they are, because people read them in logs.
 // Numbers that JSON cannot represent are rejected here, with their position; JSON.stringify would write them as null.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { kindOf } from "@quiver/protocol/kind-of";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import type { AnyMetadata } from "./filter-types.ts";
 
 /** Dense values: plain numbers, or a typed array as embedding libraries return it. */
@@ -24,7 +24,7 @@ export type RecordInput<Metadata = AnyMetadata> = Omit<VectorInput, "dense_value
  *
  * @example
  * ```ts no-run
- * import { RawRecord } from "@quiver/client";
+ * import { RawRecord } from "@quiverdb/client";
  * const record = new RawRecord('{"id":"a","dense_values":[1,0],"metadata":{"n":9007199254740993}}');
  * ```
  */

@@ -3,9 +3,9 @@
 // Requests and responses have the fields of the REST interface, as the API reference describes them. The client adds two things: vectors
 // may be typed arrays, and are sent as bytes (record.ts); and numbers that JSON cannot represent are rejected with their position.
 
-import { invariant } from "@quiver/protocol/invariant";
-import type { RouteName } from "@quiver/protocol/routes";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import { invariant } from "@quiverdb/protocol/invariant";
+import type { RouteName } from "@quiverdb/protocol/routes";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type {
   BatchDenseSearch,
   BatchHybridSearch,
@@ -18,7 +18,7 @@ import type {
   SearchResponse,
   SparseSearch,
   TextSearch,
-} from "@quiver/protocol/shapes/search";
+} from "@quiverdb/protocol/shapes/search";
 import type { AnswerOf } from "./endpoints.ts";
 import { type AnyMetadata, type For, type Found, found } from "./filter-types.ts";
 import type { DenseValues } from "./record.ts";
@@ -74,7 +74,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const { results } = await collection.search.dense({ query_vector: [0.1, 0.9], top_k: 5 });
    * for (const { id, score } of results) console.log(id, score);
@@ -109,7 +109,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const { results } = await collection.search.recommend({ positive: ["a1", "a2"], negative: ["a3"], diversity: 0.3 });
    * ```
@@ -129,7 +129,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const { results } = await collection.search.sparse({
    *   query_terms: [{ index: 17, value: 0.8 }, { index: 4021, value: 0.3 }],
@@ -158,7 +158,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * const { results } = await collection.search.text({ query: "how do bees navigate", return_raw_text: true });
    * ```
@@ -181,7 +181,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
    *
    * @example
    * ```ts no-run
-   * import type { Collection } from "@quiver/client";
+   * import type { Collection } from "@quiverdb/client";
    * declare const collection: Collection;
    * declare const embedding: Float32Array;
    * const { results } = await collection.search.hybrid({

@@ -2,7 +2,7 @@
 //
 // As one stream, which is resumed after an interruption: the file never changes, so the rest of it can be requested (Range).
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { failureOfFetch } from "./answer.ts";
 import { readChunks } from "./export.ts";
 
@@ -17,7 +17,7 @@ type Open = (start: number) => Promise<Response>;
  * ```ts no-run
  * import { createWriteStream } from "node:fs";
  * import { pipeline } from "node:stream/promises";
- * import type { Collection } from "@quiver/client";
+ * import type { Collection } from "@quiverdb/client";
  * declare const collection: Collection;
  * const snapshot = await collection.createSnapshot();
  * await pipeline(collection.downloadSnapshot(snapshot.id), createWriteStream("docs.qbackup"));

@@ -5,8 +5,8 @@
 // A commit or an abort whose response was lost is sent again. If the transaction is no longer open by then, its status shows whether the
 // first request was executed.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { TransactionState } from "@quiver/protocol/shapes/transaction";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { TransactionState } from "@quiverdb/protocol/shapes/transaction";
 import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
@@ -26,7 +26,7 @@ export type CommitOptions = CallOptions & {
  *
  * @example
  * ```ts no-run
- * import type { Collection } from "@quiver/client";
+ * import type { Collection } from "@quiverdb/client";
  * declare const collection: Collection;
  * await using tx = await collection.transaction();
  * await tx.upsert([{ id: "a", dense_values: [1, 0] }]);

@@ -2,8 +2,8 @@
 //
 // `@huggingface/transformers` is an optional peer: it is loaded when the first text is embedded, and nothing else of this package needs it.
 
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { type Embed, type EmbedderOptions, embedder, embedderOptions, mayPass } from "./embed.ts";
 
 /** What is used of transformers.js. */
@@ -52,7 +52,7 @@ const packageName: string = "@huggingface/transformers";
  *
  * @example
  * ```ts no-run
- * import { transformersEmbeddings } from "@quiver/client";
+ * import { transformersEmbeddings } from "@quiverdb/client";
  * const embed = transformersEmbeddings({ model: "Xenova/all-MiniLM-L6-v2", pipelineOptions: { dtype: "q8" } });
  * const [vector] = await embed(["how do bees navigate"]);
  * console.log(vector.length); // 384

@@ -1,11 +1,11 @@
 // How do the methods of a database reach it?
 //
-// There are two ways: over HTTP (http-transport.ts), and in the same process (@quiver/database). Both take the names of the route table, and
+// There are two ways: over HTTP (http-transport.ts), and in the same process (@quiverdb/database). Both take the names of the route table, and
 // give the same answers and errors. What differs is the form in which vectors and records are passed on.
 
-import type { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import type { RouteName } from "@quiver/protocol/routes";
+import type { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import type { AnswerOf } from "./endpoints.ts";
 import type { DenseValues, RawRecord, RecordInput } from "./record.ts";
 

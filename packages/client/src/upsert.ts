@@ -8,9 +8,9 @@
 //
 // Invariant: when an error is thrown from this file, no request of the call is in progress.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { invariant } from "@quiver/protocol/invariant";
-import { kindOf } from "@quiver/protocol/kind-of";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { kindOf } from "@quiverdb/protocol/kind-of";
 import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import type { RawRecord, RecordInput } from "./record.ts";

@@ -1,7 +1,7 @@
 // How does the client wait for a condition on the server?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { CallOptions, Runtime } from "./transport.ts";
 
 /** How long and how often to ask for what is waited for. */

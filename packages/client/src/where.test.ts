@@ -4,8 +4,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { RunningServer } from "@quiver/server/running-server";
-import { startServer } from "@quiver/server/server";
+import type { RunningServer } from "@quiverdb/server/running-server";
+import { startServer } from "@quiverdb/server/server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Collection, createClient, type FilterOf, where, whereOf } from "./client.ts";
 

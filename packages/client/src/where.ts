@@ -5,7 +5,7 @@
 // Conditions are immutable values that become plain filters where JSON is written, so they can stand wherever a filter can, also inside
 // of plain ones. `collection.where` knows the metadata of its collection; the types are those of filter-types.ts.
 
-import type { FieldOperators, Filter } from "@quiver/protocol/shapes/filter";
+import type { FieldOperators, Filter } from "@quiverdb/protocol/shapes/filter";
 import type {
   AnyMetadata,
   FieldName,
@@ -80,7 +80,7 @@ const names = ["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "exists", "con
  *
  * @example
  * ```ts no-run
- * import { type Collection, where } from "@quiver/client";
+ * import { type Collection, where } from "@quiverdb/client";
  * declare const collection: Collection;
  * const wanted = where("color").eq("red").and(where("n").gte(3), where("tags").in(["new", "sale"]).not());
  * console.log(await collection.count(wanted));

@@ -5,10 +5,10 @@
 //
 // Nothing is stored about the model: a collection must always be used with the one that it was filled with.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import type { Collection } from "./collection.ts";
 import type { Embed } from "./embed.ts";
 import type { AnyMetadata, For, Found } from "./filter-types.ts";
@@ -45,7 +45,7 @@ const recordsAtOnce = 256;
  *
  * @example
  * ```ts no-run
- * import { type Database, openAiEmbeddings, withEmbeddings } from "@quiver/client";
+ * import { type Database, openAiEmbeddings, withEmbeddings } from "@quiverdb/client";
  * declare const database: Database;
  * const embed = openAiEmbeddings({ url: "http://127.0.0.1:11434/v1", model: "nomic-embed-text" });
  * const articles = withEmbeddings(database.collection<{ year: number }>("articles"), embed);

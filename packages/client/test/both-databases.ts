@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { open, startServer } from "@quiver/database";
+import { open, startServer } from "@quiverdb/database";
 import { afterAll, beforeAll, describe } from "vitest";
 import { connect, type Database } from "../src/client.ts";
 

@@ -3,7 +3,7 @@
 // One suite over both ways to a database: through a server (client/src/client.test.ts) and in the same process
 // (database/src/embedded.test.ts).
 
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../src/client.ts";
 import { isQuiverError, QuiverError, RawRecord, type RecordInput } from "../src/client.ts";

@@ -1,6 +1,6 @@
 // What frame do all pages have, and who may see them?
 
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionPage } from "./pages/collection.tsx";

@@ -2,8 +2,8 @@
 //
 // The lists of the protocol are made beside its schemas, which a page does without. The compiler sees to it that none of their values is missing.
 
-import type { MetadataIndex, MetricName, TextLanguage } from "@quiver/protocol/shapes/index-definition";
-import type { Role } from "@quiver/protocol/shapes/key";
+import type { MetadataIndex, MetricName, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
+import type { Role } from "@quiverdb/protocol/shapes/key";
 
 const keysOf = <T extends string>(table: Readonly<Record<T, true>>): readonly T[] =>
   Object.keys(table) as T[];

@@ -1,9 +1,9 @@
 // What do the pages of a collection know of it?
 
-import type { QuiverClient } from "@quiver/client";
-import { isQuiverError } from "@quiver/protocol/errors";
-import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
-import type { Indexes, IndexStatus, MetadataIndexes } from "@quiver/protocol/shapes/index-definition";
+import type { QuiverClient } from "@quiverdb/client";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
+import type { Indexes, IndexStatus, MetadataIndexes } from "@quiverdb/protocol/shapes/index-definition";
 
 export type Facts = {
   readonly detail: CollectionDetail;

@@ -2,7 +2,7 @@
 //
 // The key is kept for this tab only (session storage) and sent to this server only. A server that runs without authentication needs none.
 
-import { connect, type QuiverClient } from "@quiver/client";
+import { connect, type QuiverClient } from "@quiverdb/client";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 

@@ -1,6 +1,6 @@
 // How is what a user writes into a field read?
 
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 
 /** A filter as JSON; undefined if nothing is written. @throws Error that says what is wrong */
 export function parseFilter(text: string): Filter | undefined {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { connect, type QuiverClient } from "@quiver/client";
+import { connect, type QuiverClient } from "@quiverdb/client";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { adminKey, startTestServer, type TestServer } from "../../server/test/running.ts";

@@ -3,7 +3,7 @@
 // A collection of short notes on six subjects. Each note is made of words of its subject; its vectors are made of these words, so that notes
 // of a subject lie together. The same seed makes the same notes.
 
-import type { QuiverClient, RecordInput } from "@quiver/client";
+import type { QuiverClient, RecordInput } from "@quiverdb/client";
 
 export const dimension = 64;
 

@@ -3,16 +3,21 @@
 // The counterpart of the server's handlers (server/routes) for callers in the same process: they pass objects and get objects. The engine
 // checks what it is given. Keys, sessions and the audit log are the server's own and have no entry.
 
-import type { AnswerOf, ParamsOf } from "@quiver/client/endpoints";
-import { jsonText } from "@quiver/client/json";
-import type { RequestParts } from "@quiver/client/transport";
-import type { CallLimits, Collection, Database, VectorWrite } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { RouteName } from "@quiver/protocol/routes";
-import { Neighbors } from "@quiver/protocol/shapes/search";
-import { fieldParameters, idParameter, integerParameter, wordParameter } from "@quiver/server/request/query";
-import { indexKind } from "@quiver/server/routes/indexes";
+import type { AnswerOf, ParamsOf } from "@quiverdb/client/endpoints";
+import { jsonText } from "@quiverdb/client/json";
+import type { RequestParts } from "@quiverdb/client/transport";
+import type { CallLimits, Collection, Database, VectorWrite } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { RouteName } from "@quiverdb/protocol/routes";
+import { Neighbors } from "@quiverdb/protocol/shapes/search";
+import {
+  fieldParameters,
+  idParameter,
+  integerParameter,
+  wordParameter,
+} from "@quiverdb/server/request/query";
+import { indexKind } from "@quiverdb/server/routes/indexes";
 import { bytesOfUpload } from "./uploads.ts";
 
 /** Answered as a stream (responses.ts). */

@@ -3,12 +3,17 @@
 // Each request is one call of the engine: nothing is encoded, sent or parsed. `timeoutMs` and `signal` of a call are the engine's own; there
 // are no retries, since no answer is lost.
 
-import type { AnswerOf } from "@quiver/client/endpoints";
-import { checkFilters, jsonText } from "@quiver/client/json";
-import { checkCallOptions, type RequestParts, systemRuntime, type Transport } from "@quiver/client/transport";
-import { type CallLimits, type Database, turned } from "@quiver/engine/database/contract";
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import type { AnswerOf } from "@quiverdb/client/endpoints";
+import { checkFilters, jsonText } from "@quiverdb/client/json";
+import {
+  checkCallOptions,
+  type RequestParts,
+  systemRuntime,
+  type Transport,
+} from "@quiverdb/client/transport";
+import { type CallLimits, type Database, turned } from "@quiverdb/engine/database/contract";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { calls, type EmbeddedCall, type EmbeddedRoute } from "./calls.ts";
 import { recordForm } from "./record-form.ts";
 import { exportResponse, snapshotResponse } from "./responses.ts";

@@ -1,14 +1,14 @@
 // What does a program get that has the database in its own process?
 //
-// `open` gives the same `Database` as `connect` of @quiver/client does for a server, and `startServer` serves a directory. The engine is loaded
+// `open` gives the same `Database` as `connect` of @quiverdb/client does for a server, and `startServer` serves a directory. The engine is loaded
 // when one of them is called: importing this file costs nothing, and tells a version of Node.js that is too old.
 
-import type { Database } from "@quiver/client";
-import type { ServerHandle, ServerOptions } from "@quiver/server/options";
+import type { Database } from "@quiverdb/client";
+import type { ServerHandle, ServerOptions } from "@quiverdb/server/options";
 import "./node-version.ts";
 import type { OpenOptions } from "./open.ts";
 
-export * from "@quiver/client";
+export * from "@quiverdb/client";
 export type { OpenOptions, ServerHandle, ServerOptions };
 
 /**
@@ -16,7 +16,7 @@ export type { OpenOptions, ServerHandle, ServerOptions };
  *
  * @example
  * ```ts no-run
- * import { open } from "@quiver/database";
+ * import { open } from "@quiverdb/database";
  * await using database = await open("./data");
  * const books = await database.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
  * await books.upsert([{ id: "dune", dense_values: [0.9, 0.1] }]);
@@ -34,7 +34,7 @@ export async function open(dataDir: string, options: OpenOptions = {}): Promise<
  *
  * @example
  * ```ts no-run
- * import { startServer } from "@quiver/database";
+ * import { startServer } from "@quiverdb/database";
  * const server = await startServer({ dataDir: "./data", port: 8443, adminKey: "the-admin-key" });
  * console.log(server.url);
  * await server.close();
@@ -42,6 +42,6 @@ export async function open(dataDir: string, options: OpenOptions = {}): Promise<
  * @throws ConfigError for an invalid configuration, or if the port is in use
  */
 export async function startServer(options: ServerOptions): Promise<ServerHandle> {
-  const server = await import("@quiver/server/server");
+  const server = await import("@quiverdb/server/server");
   return server.startServer(options);
 }

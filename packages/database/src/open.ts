@@ -1,8 +1,8 @@
 // How is a database opened in the same process?
 
-import { Database } from "@quiver/client";
-import { openDatabase } from "@quiver/engine/database/database";
-import type { DatabaseOptions } from "@quiver/engine/database/options";
+import { Database } from "@quiverdb/client";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import type { DatabaseOptions } from "@quiverdb/engine/database/options";
 import { EmbeddedTransport } from "./embedded.ts";
 
 /** How a database is opened. */

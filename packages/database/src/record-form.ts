@@ -3,16 +3,16 @@
 // As the objects that the caller gave: nothing is encoded. Records that are given as JSON text are parsed by the server's parser, because
 // numbers of metadata keep their text.
 
-import { type DenseValues, RawRecord } from "@quiver/client/record";
-import type { Form } from "@quiver/client/transport";
-import { finishAtOnce, type VectorWrite } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
-import { VectorInput } from "@quiver/protocol/shapes/vector";
-import { readVectors } from "@quiver/server/request/dense-vectors";
-import { withExactMetadata } from "@quiver/server/request/exact-metadata";
-import { parseLines } from "@quiver/server/request/json";
+import { type DenseValues, RawRecord } from "@quiverdb/client/record";
+import type { Form } from "@quiverdb/client/transport";
+import { finishAtOnce, type VectorWrite } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownFields } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { VectorInput } from "@quiverdb/protocol/shapes/vector";
+import { readVectors } from "@quiverdb/server/request/dense-vectors";
+import { withExactMetadata } from "@quiverdb/server/request/exact-metadata";
+import { parseLines } from "@quiverdb/server/request/json";
 
 /** Parts are the engine's records. */
 export const recordForm: Form<VectorWrite> = {

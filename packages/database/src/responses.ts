@@ -3,10 +3,10 @@
 // As a `Response` with the headers that the server sends: the client's readers of exports and of snapshot files work on either.
 
 import { Readable } from "node:stream";
-import type { RequestParts } from "@quiver/client/transport";
-import { type CallLimits, type Database, turned } from "@quiver/engine/database/contract";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import { filterParameter } from "@quiver/server/request/query";
+import type { RequestParts } from "@quiverdb/client/transport";
+import { type CallLimits, type Database, turned } from "@quiverdb/engine/database/contract";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { filterParameter } from "@quiverdb/server/request/query";
 
 /** Bytes of lines that are passed on at once. */
 const chunkBytes = 64 * 1024;

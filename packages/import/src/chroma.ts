@@ -3,7 +3,7 @@
 // Pages of `collection.get(include=["embeddings", "documents", "metadatas"])`, one after the other, each with a list for the ids and one for
 // each kind of content: as JSON in a file (a page is read whole, so export with `limit` and `offset`), or from its server.
 
-import { QuiverError, type RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";

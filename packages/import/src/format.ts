@@ -6,7 +6,7 @@
 //
 // Records of a file and of a running server are the same, so what becomes of them is written once.
 
-import type { DenseIndexInput, RecordInput } from "@quiver/client";
+import type { DenseIndexInput, RecordInput } from "@quiverdb/client";
 import type { Source } from "./source.ts";
 
 /** How the vectors of a collection are compared. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
-import { isQuiverError, type RecordInput, withEmbeddings } from "@quiver/client";
+import { isQuiverError, type RecordInput, withEmbeddings } from "@quiverdb/client";
 import { describe, expect, it } from "vitest";
 import { overBothDatabases } from "../../client/test/both-databases.ts";
 import { type ImportFormat, type ImportOptions, importFrom } from "./import-from.ts";

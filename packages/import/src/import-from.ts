@@ -14,7 +14,7 @@ import {
   QuiverError,
   type RecordInput,
   type TextCollection,
-} from "@quiver/client";
+} from "@quiverdb/client";
 import type { Metric } from "./format.ts";
 import { addNeeds, ensureCollection, metricOf, needsOf } from "./needed-collection.ts";
 import { prepended } from "./prepended.ts";
@@ -99,8 +99,8 @@ export type ImportTarget =
  *
  * @example
  * ```ts no-run
- * import { connect } from "@quiver/client";
- * import { importFrom } from "@quiver/import";
+ * import { connect } from "@quiverdb/client";
+ * import { importFrom } from "@quiverdb/import";
  * const database = connect("http://127.0.0.1:8443");
  * await importFrom("qdrant", "articles.jsonl", database.collection("articles"), { text: "content" });
  *

@@ -6,7 +6,7 @@
 //
 // The layout is that of the beginning of the file: its first line is a complete document, or it is not.
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 import { JSONParser } from "@streamparser/json";
 import { prepended } from "./prepended.ts";
 

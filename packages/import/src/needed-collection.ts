@@ -7,7 +7,7 @@ import {
   isQuiverError,
   type NewCollection,
   QuiverError,
-} from "@quiver/client";
+} from "@quiverdb/client";
 import type { Metric, SourceShape } from "./format.ts";
 
 /** What records have. */

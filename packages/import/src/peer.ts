@@ -1,6 +1,6 @@
 // How is a client loaded that need not be installed, and where is its server?
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 
 /**
  * The module of an optional peer. Its name is a variable here, and bundlers are told not to look for a package that need not be there.

@@ -1,6 +1,6 @@
 // Which column of a row is which part of a record?
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 
 /** How a table of pgvector is read. */
 export type PgvectorOptions = {

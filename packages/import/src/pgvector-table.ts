@@ -4,7 +4,7 @@
 // goes on behind any id, and rows that are written meanwhile move no others. Columns of vectors and of the record's parts come as the texts
 // that PostgreSQL writes, all others together as JSON, so that numbers, times and arrays do not depend on the types that a client parses.
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 import type { Live, LiveReading, Metric, SourceShape } from "./format.ts";
 import { peer } from "./peer.ts";
 import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts";

@@ -5,7 +5,7 @@
 // quotation marks and without characters.
 
 import { pipeline } from "node:stream";
-import { QuiverError, type RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiverdb/client";
 import { parse } from "csv-parse";
 import type { Format } from "./format.ts";
 import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts";

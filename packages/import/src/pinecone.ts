@@ -4,7 +4,7 @@
 // array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }`, one after the other; or from its server:
 // a page of ids is listed, and the vectors of these ids are fetched.
 
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
 import { peer } from "./peer.ts";

@@ -3,7 +3,7 @@
 // As its REST interface gives them, `{ id, payload, vector }`: from a file with lines of them, an array, or the answers of `POST /points/scroll`,
 // `{ result: { points } }`, one after the other; or from its server, by scrolling in the order of ids.
 
-import { QuiverError, type RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric, SourceShape } from "./format.ts";
 import { type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";

@@ -5,7 +5,7 @@
 // A cursor names the format, the number of records before it, and the place in the source. A file is read again from its start, and the
 // records before the cursor are left out; a server is asked for what is behind it.
 
-import { QuiverError, type RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiverdb/client";
 import { type ChromaOptions, type ChromaSource, chroma } from "./chroma.ts";
 import type { Format, Live, LivePage, SourceShape } from "./format.ts";
 import { pgvector } from "./pgvector.ts";

@@ -1,6 +1,6 @@
 // How do the parts of foreign records become those of ours?
 
-import { QuiverError, type RecordInput } from "@quiver/client";
+import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { JsonObject } from "./json-values.ts";
 
 /** Keys of the metadata that are more than metadata. */

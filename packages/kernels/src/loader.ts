@@ -4,7 +4,7 @@
 //
 // The two builds are compiled once per thread and instantiated once per memory: an instance is a few functions
 // bound to one memory, and costs some tens of microseconds. Where the bytes of a build come from, the program says that uses the
-// kernels: in Node.js it imports @quiver/engine/runtime/node-host, which reads them from `dist`.
+// kernels: in Node.js it imports @quiverdb/engine/runtime/node-host, which reads them from `dist`.
 
 /** Bytes of a WebAssembly page, the unit in which memories grow. */
 export const pageBytes = 65_536;
@@ -88,7 +88,7 @@ type KernelReader = (build: string) => Uint8Array<ArrayBuffer>;
 let read: KernelReader = (build) => {
   throw new Error(
     `Nobody has provided the kernels to this thread, so ${build} cannot be loaded. Call provideKernels first, or import ` +
-      "@quiver/engine/runtime/node-host in Node.js",
+      "@quiverdb/engine/runtime/node-host in Node.js",
   );
 };
 

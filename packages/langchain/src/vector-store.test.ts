@@ -6,7 +6,7 @@
 
 import { Document } from "@langchain/core/documents";
 import { Embeddings } from "@langchain/core/embeddings";
-import { type Database, isQuiverError } from "@quiver/client";
+import { type Database, isQuiverError } from "@quiverdb/client";
 import { expect, it } from "vitest";
 import { overBothDatabases } from "../../client/test/both-databases.ts";
 import { wordDimension, wordVector } from "../../client/test/word-embeddings.ts";

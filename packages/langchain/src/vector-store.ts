@@ -23,11 +23,11 @@ import {
   type FilterOf,
   QuiverError,
   type SearchResult,
-} from "@quiver/client";
+} from "@quiverdb/client";
 
 /** Where a vector store has its documents, and how it searches. */
 export type QuiverVectorStoreConfig = {
-  /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
+  /** From `connect` of `@quiverdb/client` or `open` of `@quiverdb/database`. */
   database: Database;
   /** Name of the collection. */
   collection: string;
@@ -58,8 +58,8 @@ const idsAtOnce = 10_000;
  * @example
  * ```ts no-run
  * import type { EmbeddingsInterface } from "@langchain/core/embeddings";
- * import { connect } from "@quiver/client";
- * import { QuiverVectorStore } from "@quiver/langchain";
+ * import { connect } from "@quiverdb/client";
+ * import { QuiverVectorStore } from "@quiverdb/langchain";
  * declare const embeddings: EmbeddingsInterface;
  * const database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * const store = await QuiverVectorStore.fromTexts(

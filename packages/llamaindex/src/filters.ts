@@ -5,7 +5,7 @@
 // A key is a key of the metadata, not a path, so its dots are escaped.
 
 import type { MetadataFilter, MetadataFilters } from "@llamaindex/core/vector-store";
-import { type Filter, QuiverError } from "@quiver/client";
+import { type Filter, QuiverError } from "@quiverdb/client";
 
 const operators = {
   "==": "eq",

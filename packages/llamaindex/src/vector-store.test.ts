@@ -7,7 +7,7 @@ import {
   type VectorStoreQuery,
   VectorStoreQueryMode,
 } from "@llamaindex/core/vector-store";
-import { type Database, isQuiverError } from "@quiver/client";
+import { type Database, isQuiverError } from "@quiverdb/client";
 import { expect, it } from "vitest";
 import { overBothDatabases } from "../../client/test/both-databases.ts";
 import { embedWords, wordDimension, wordVector } from "../../client/test/word-embeddings.ts";

@@ -27,12 +27,12 @@ import {
   QuiverError,
   type SearchResponse,
   type SearchResult,
-} from "@quiver/client";
+} from "@quiverdb/client";
 import { filterOf } from "./filters.ts";
 
 /** Where a vector store has its nodes. */
 export type QuiverVectorStoreParams = VectorStoreBaseParams & {
-  /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
+  /** From `connect` of `@quiverdb/client` or `open` of `@quiverdb/database`. */
   database: Database;
   /** Name of the collection; the first nodes create it, with their dimension, if it does not exist. */
   collection: string;
@@ -48,8 +48,8 @@ const mmrThresholdDefault = 0.5;
  *
  * @example
  * ```ts no-run
- * import { connect } from "@quiver/client";
- * import { QuiverVectorStore } from "@quiver/llamaindex";
+ * import { connect } from "@quiverdb/client";
+ * import { QuiverVectorStore } from "@quiverdb/llamaindex";
  * const database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * const vectorStore = new QuiverVectorStore({ database, collection: "nodes" });
  * ```

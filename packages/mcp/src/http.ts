@@ -9,7 +9,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
-import { QuiverError } from "@quiver/client";
+import { QuiverError } from "@quiverdb/client";
 import { createMcpServer, type QuiverMcpOptions } from "./server.ts";
 
 /** Where the tools are served. */
@@ -39,8 +39,8 @@ const loopback = new Set(["127.0.0.1", "localhost", "::1"]);
  *
  * @example
  * ```ts no-run
- * import { connect } from "@quiver/client";
- * import { serveHttp } from "@quiver/mcp";
+ * import { connect } from "@quiverdb/client";
+ * import { serveHttp } from "@quiverdb/mcp";
  * const database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * const server = await serveHttp({ database }, { port: 8444 });
  * console.log(server.url); // http://127.0.0.1:8444/mcp

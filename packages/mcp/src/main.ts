@@ -1,16 +1,16 @@
 #!/usr/bin/env node
-// npx @quiver/mcp: what is the command, and which database does it serve?
+// npx @quiverdb/mcp: what is the command, and which database does it serve?
 //
 // Over stdio, standard output is the protocol; messages go to standard error.
 
 import { parseArgs } from "node:util";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
-import { connect, type Database, isQuiverError, openAiEmbeddings, QuiverError } from "@quiver/client";
+import { connect, type Database, isQuiverError, openAiEmbeddings, QuiverError } from "@quiverdb/client";
 import { serveHttp } from "./http.ts";
 import { createMcpServer } from "./server.ts";
 import { version } from "./version.ts";
 
-const help = `npx @quiver/mcp [options]: the tools of a Quiver database for language models, by the Model Context Protocol
+const help = `npx @quiverdb/mcp [options]: the tools of a Quiver database for language models, by the Model Context Protocol
 
   --url URL               address of a server; default QUIVER_URL, or http://127.0.0.1:8443
   --api-key KEY           its API key; default QUIVER_API_KEY
@@ -95,11 +95,11 @@ async function databaseOf(values: Values): Promise<Database> {
       "invalid_request",
       `--data-dir opens a directory in this process, which needs Node.js 24 or newer; this is ${node}. Use a newer one, or name a server with --url.`,
     );
-  const { open } = await import("@quiver/database").catch((error) => {
-    if (error?.code !== "ERR_MODULE_NOT_FOUND" || !error.message.includes("'@quiver/database")) throw error;
+  const { open } = await import("@quiverdb/database").catch((error) => {
+    if (error?.code !== "ERR_MODULE_NOT_FOUND" || !error.message.includes("'@quiverdb/database")) throw error;
     throw new QuiverError(
       "invalid_request",
-      "--data-dir opens a directory in this process with the package @quiver/database, which is not installed: installations with an older Node.js, or without optional dependencies, leave it out. Install it beside @quiver/mcp, or name a server with --url.",
+      "--data-dir opens a directory in this process with the package @quiverdb/database, which is not installed: installations with an older Node.js, or without optional dependencies, leave it out. Install it beside @quiverdb/mcp, or name a server with --url.",
     );
   });
   return open(directory);

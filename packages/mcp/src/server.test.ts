@@ -10,8 +10,8 @@ import { createInterface } from "node:readline";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { connect, type Database, ensureTexts, withEmbeddings } from "@quiver/client";
-import { open, startServer } from "@quiver/database";
+import { connect, type Database, ensureTexts, withEmbeddings } from "@quiverdb/client";
+import { open, startServer } from "@quiverdb/database";
 import { describe, expect, it } from "vitest";
 import { stubModel } from "../../../examples/test/stub-model.ts";
 import { overBothDatabases } from "../../client/test/both-databases.ts";
@@ -280,7 +280,7 @@ describe("over stdio", () => {
     rmSync(directory, { recursive: true });
   });
 
-  it("--data-dir says what it needs where @quiver/database is not installed, or Node.js is too old for it", () => {
+  it("--data-dir says what it needs where @quiverdb/database is not installed, or Node.js is too old for it", () => {
     const runAfter = (setUp: string) =>
       spawnSync(
         process.execPath,
@@ -291,7 +291,7 @@ describe("over stdio", () => {
       import { registerHooks } from "node:module";
       registerHooks({
         resolve: (specifier, context, next) =>
-          next(specifier === "@quiver/database" ? "@quiver/database-that-is-absent" : specifier, context),
+          next(specifier === "@quiverdb/database" ? "@quiverdb/database-that-is-absent" : specifier, context),
       });`);
     expect(absent).toMatchObject({ status: 1, stdout: "" });
     expect(absent.stderr).toMatch(/^quiver-mcp: --data-dir .* is not installed.* --url\.\n$/);

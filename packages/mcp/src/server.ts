@@ -10,13 +10,13 @@
 
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { type Collection, type Database, type Embed, isQuiverError, QuiverError } from "@quiver/client";
+import { type Collection, type Database, type Embed, isQuiverError, QuiverError } from "@quiverdb/client";
 import { z } from "zod";
 import { version } from "./version.ts";
 
 /** Which database the tools use, and what they may do. */
 export type QuiverMcpOptions = {
-  /** From `connect` of `@quiver/client` or `open` of `@quiver/database`. */
+  /** From `connect` of `@quiverdb/client` or `open` of `@quiverdb/database`. */
   database: Database;
   /** Whether the tools that change records exist. Default false. */
   write?: boolean;
@@ -66,8 +66,8 @@ type SearchArguments = {
  * @example
  * ```ts no-run
  * import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
- * import { connect } from "@quiver/client";
- * import { createMcpServer } from "@quiver/mcp";
+ * import { connect } from "@quiverdb/client";
+ * import { createMcpServer } from "@quiverdb/mcp";
  * const database = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * await createMcpServer({ database }).connect(new StdioServerTransport());
  * ```

@@ -127,7 +127,7 @@ export const errorKinds = {
   ),
   source_failed: kind(
     0,
-    "The server that an import reads from did not answer or refused, or its client is not installed. Raised by @quiver/import only.",
+    "The server that an import reads from did not answer or refused, or its client is not installed. Raised by @quiverdb/import only.",
   ),
 } as const satisfies Record<string, ErrorKind>;
 

@@ -16,11 +16,11 @@
 // A request is rejected on arrival, before its body is read, if its key has reached its limit of requests, or if the request would wait too
 // long at the rate at which the key's requests started recently. A request that has waited for `queueWaitMs` is rejected.
 
-import { type Deadline, LevelQueue, levelOf, type Task } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { invariant } from "@quiver/protocol/invariant";
-import { limits } from "@quiver/protocol/limits";
-import type { RouteName } from "@quiver/protocol/routes";
+import { type Deadline, LevelQueue, levelOf, type Task } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import { type Counts, FairShare } from "./fair-share.ts";
 
 export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;

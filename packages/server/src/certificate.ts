@@ -9,7 +9,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:https";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Logger } from "pino";
 import { ConfigError } from "./config.ts";
 

@@ -5,7 +5,7 @@
 
 import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Logger } from "pino";
 import { logLevels, type ServerOptions } from "./options.ts";
 

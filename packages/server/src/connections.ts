@@ -6,7 +6,7 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { arrived } from "@quiver/engine/database/contract";
+import { arrived } from "@quiverdb/engine/database/contract";
 import type { Counts } from "./fair-share.ts";
 
 export class Connections {

@@ -4,8 +4,8 @@
 // unchanged; errors of the transport (Fastify, the HTTP parser) get a code of our table; everything else is `internal`, and only the log
 // has its details.
 
-import { type ErrorBody, type ErrorDetails, isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import type { Route } from "@quiver/protocol/routes";
+import { type ErrorBody, type ErrorDetails, isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import type { Route } from "@quiverdb/protocol/routes";
 
 export type ErrorAnswer = {
   readonly status: number;

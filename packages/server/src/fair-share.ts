@@ -7,7 +7,7 @@
 //
 // The serving threads of a server have one limit together: their counts lie in shared memory (threads/shared-counts.ts).
 
-import { invariant } from "@quiver/protocol/invariant";
+import { invariant } from "@quiverdb/protocol/invariant";
 
 /** A key may hold this multiple of the free amount. */
 const heldPerFree = 2;

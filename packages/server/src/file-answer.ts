@@ -4,8 +4,8 @@
 // under their name, so an interrupted download can be resumed.
 
 import type { Readable } from "node:stream";
-import { QuiverError } from "@quiver/protocol/errors";
-import { invariant } from "@quiver/protocol/invariant";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { invariant } from "@quiverdb/protocol/invariant";
 import type { FastifyReply } from "fastify";
 
 export class FileAnswer {

@@ -4,9 +4,9 @@
 // results are not serialised by a schema. A large response is encoded in steps, between which other requests run, and is sent in pieces,
 // because even copying a text of 100 MB would block the thread.
 
-import type { Steps } from "@quiver/engine/database/contract";
-import { invariant } from "@quiver/protocol/invariant";
-import { limits } from "@quiver/protocol/limits";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
 
 /** JSON text of a value. */
 export type JsonText = string & { readonly __json: unique symbol };

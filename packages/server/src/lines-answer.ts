@@ -5,7 +5,7 @@
 // resources are released.
 
 import { Readable } from "node:stream";
-import type { Task } from "@quiver/engine/database/contract";
+import type { Task } from "@quiverdb/engine/database/contract";
 
 /** JSON lines and the headers of the response. */
 export class Lines {

@@ -1,4 +1,4 @@
 // What can be done with a data directory that no server has open?
 
-export { checkDirectory } from "@quiver/engine/database/check/directory";
-export { repairDirectory } from "@quiver/engine/database/check/repair";
+export { checkDirectory } from "@quiverdb/engine/database/check/directory";
+export { repairDirectory } from "@quiverdb/engine/database/check/repair";

@@ -1,6 +1,6 @@
 // What does a program of this workspace get from a running server?
 
-import type { Database } from "@quiver/engine/database/contract";
+import type { Database } from "@quiverdb/engine/database/contract";
 import type { ServerHandle } from "./options.ts";
 
 export type RunningServer = ServerHandle & {

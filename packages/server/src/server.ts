@@ -10,9 +10,9 @@
 import { existsSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { isatty } from "node:tty";
-import type { Database } from "@quiver/engine/database/contract";
-import { openDatabase } from "@quiver/engine/database/database";
-import { limits } from "@quiver/protocol/limits";
+import type { Database } from "@quiverdb/engine/database/contract";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import { limits } from "@quiverdb/protocol/limits";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { createApplication } from "./application.ts";

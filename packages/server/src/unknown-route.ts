@@ -1,6 +1,6 @@
 // Is the path of a request unknown, or only its method wrong?
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 type Endpoint = { readonly method: string; readonly segments: readonly string[] };
 

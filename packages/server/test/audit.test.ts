@@ -15,8 +15,8 @@ import files, { mkdtemp, rm } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { limits } from "@quiver/protocol/limits";
-import type { AuditEntry } from "@quiver/protocol/shapes/audit";
+import { limits } from "@quiverdb/protocol/limits";
+import type { AuditEntry } from "@quiverdb/protocol/shapes/audit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type AuditedChange, AuditLog } from "../src/audit/audit-log.ts";
 import {

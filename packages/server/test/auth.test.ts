@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
 import { startServer } from "../src/server.ts";

@@ -4,8 +4,8 @@
 // gets requests without a key, with a wrong key, and with keys of every role and every set of collections.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { type Route, routes } from "@quiver/protocol/routes";
-import { type Role, roles } from "@quiver/protocol/shapes/key";
+import { type Route, routes } from "@quiverdb/protocol/routes";
+import { type Role, roles } from "@quiverdb/protocol/shapes/key";
 import type { FastifyInstance, RouteOptions } from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {

@@ -3,8 +3,8 @@
 // The cases are generated from the shapes, so that a new field is tested automatically. Each must answer 400 with the field's path, and
 // change nothing; an optional key takes null.
 
-import type { RouteName } from "@quiver/protocol/routes";
-import { routes } from "@quiver/protocol/routes";
+import type { RouteName } from "@quiverdb/protocol/routes";
+import { routes } from "@quiverdb/protocol/routes";
 import type { TSchema } from "typebox";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {

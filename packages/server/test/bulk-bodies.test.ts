@@ -1,7 +1,7 @@
 // Do lines of JSON and MessagePack upsert what JSON upserts, and fail as it does?
 
 import { encode } from "@msgpack/msgpack";
-import type { RouteName } from "@quiver/protocol/routes";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { expectError, pathOf, startTestServer, type TestServer } from "./running.ts";
 

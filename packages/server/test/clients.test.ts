@@ -1,8 +1,8 @@
 // The requests and expectations of the published TypeScript and Python clients of this interface: one test for each rule marked (client) in
 // the interface decisions.
 
-import { clientKeys } from "@quiver/protocol/client-keys";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { clientKeys } from "@quiverdb/protocol/client-keys";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   adminKey,

@@ -2,7 +2,7 @@
 //
 // 500 is in every row: errors.test.ts tests it for each route.
 
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   collectionBody,

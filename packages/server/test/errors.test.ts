@@ -1,7 +1,7 @@
 // Unit tests of the translation from errors to responses.
 
-import { type ErrorCode, errorKinds, QuiverError } from "@quiver/protocol/errors";
-import { type Route, routes } from "@quiver/protocol/routes";
+import { type ErrorCode, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
+import { type Route, routes } from "@quiverdb/protocol/routes";
 import { describe, expect, test } from "vitest";
 import { errorAnswer } from "../src/error-answer.ts";
 

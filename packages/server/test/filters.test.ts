@@ -1,6 +1,6 @@
 // Are filters served over HTTP: in every search, in batches and in exports, and are wrong ones refused?
 
-import type { RouteName } from "@quiver/protocol/routes";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectError, startTestServer, type TestServer } from "./running.ts";
 

@@ -3,8 +3,8 @@
 // Requests for two collections: one has hidden records between those that the key sees, and one has the latter alone. To every request of
 // the key both must give the same answer, byte for byte.
 
-import { randomNumbers } from "@quiver/kernels/random";
-import type { RouteName } from "@quiver/protocol/routes";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type { RouteName } from "@quiverdb/protocol/routes";
 
 /** Of the key. */
 export const tenantFilter = { tenant: "a" } as const;

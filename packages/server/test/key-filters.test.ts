@@ -1,7 +1,7 @@
 // Keys with a filter: does anything that they can ask tell of other records, and can they change any?
 
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
-import type { KeyCreated } from "@quiver/protocol/shapes/key";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { KeyCreated } from "@quiverdb/protocol/shapes/key";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type Asked,

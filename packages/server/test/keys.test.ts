@@ -3,8 +3,8 @@
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "@quiver/protocol/limits";
-import type { KeyCreated, KeyInformation } from "@quiver/protocol/shapes/key";
+import { limits } from "@quiverdb/protocol/limits";
+import type { KeyCreated, KeyInformation } from "@quiverdb/protocol/shapes/key";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   adminKey,

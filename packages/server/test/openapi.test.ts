@@ -1,7 +1,7 @@
 // Does the OpenAPI document describe the server correctly?
 
-import { examples } from "@quiver/protocol/examples";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { examples } from "@quiverdb/protocol/examples";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { validate } from "@scalar/openapi-parser";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { adminKey, expectError, startTestServer, type TestServer } from "./running.ts";

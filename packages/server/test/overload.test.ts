@@ -1,7 +1,7 @@
 // How does the server handle overload?
 
-import { Deadline } from "@quiver/engine/database/contract";
-import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
+import { Deadline } from "@quiverdb/engine/database/contract";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Admission, Queue, type WorkKind } from "../src/admission.ts";
 import { FairShare } from "../src/fair-share.ts";

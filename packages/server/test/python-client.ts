@@ -4,7 +4,7 @@
 // and what it reads of the answer. Every request carries `Content-type: application/json`, also without a body, and after the login
 // `Authorization: Bearer <access_token>`. `{t}`, `{hash}` and `{version}` stand for what earlier answers gave.
 
-import type { ErrorCode } from "@quiver/protocol/errors";
+import type { ErrorCode } from "@quiverdb/protocol/errors";
 
 export type Recorded = {
   /** The method, as docs/python.md names it. */

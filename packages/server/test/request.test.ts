@@ -1,10 +1,10 @@
 // Unit tests of request parsing: JSON with positions, exact metadata, paths of faults, query strings.
 
-import { finishAtOnce } from "@quiver/engine/database/contract";
-import type { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import { type Route, routes } from "@quiver/protocol/routes";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { finishAtOnce } from "@quiverdb/engine/database/contract";
+import type { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import { type Route, routes } from "@quiverdb/protocol/routes";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { Ajv, type ValidateFunction } from "ajv";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

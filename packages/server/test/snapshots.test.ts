@@ -3,10 +3,10 @@
 import { createHash } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ErrorBody } from "@quiver/protocol/errors";
-import { type RouteName, routes } from "@quiver/protocol/routes";
-import type { Finding } from "@quiver/protocol/shapes/check";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { ErrorBody } from "@quiverdb/protocol/errors";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRange } from "../src/file-answer.ts";
 import { adminKey, expectError, pathOf, record, startTestServer, type TestServer } from "./running.ts";

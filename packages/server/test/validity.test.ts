@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Sessions } from "../src/auth/sessions.ts";
 import {

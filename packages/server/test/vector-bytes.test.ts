@@ -1,6 +1,6 @@
 // Are dense vectors that are given as bytes the same as those that are given as numbers?
 
-import type { RouteName } from "@quiver/protocol/routes";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectError, startTestServer, type TestServer } from "./running.ts";
 

@@ -2,9 +2,9 @@
 
 import { closeSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { LmdbFile } from "@quiver/engine/storage/lmdb-file";
-import { pageFlags, u16At } from "@quiver/engine/storage/lmdb-page";
-import { verifyFile } from "@quiver/engine/storage/lmdb-verify";
+import { LmdbFile } from "@quiverdb/engine/storage/lmdb-file";
+import { pageFlags, u16At } from "@quiverdb/engine/storage/lmdb-page";
+import { verifyFile } from "@quiverdb/engine/storage/lmdb-verify";
 
 /** Numbers of at least 0 and below 1. */
 export type Random = () => number;

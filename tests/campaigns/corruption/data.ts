@@ -4,8 +4,8 @@
 // updates, deletes, ended and open transactions, checkpoints of every index, an unloaded collection, full and incremental snapshots, an
 // admin key and a session.
 
-import { openDatabase } from "@quiver/engine/database/database";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { ServerProcess } from "../server-process.ts";
 import type { Random } from "./damage.ts";
 

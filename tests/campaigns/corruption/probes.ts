@@ -6,7 +6,7 @@
 // search, and it must find half of the exact results.
 
 import { createHash } from "node:crypto";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { ServerProcess } from "../server-process.ts";
 import type { Random } from "./damage.ts";
 

@@ -7,7 +7,7 @@
 // because threads inherit the option.
 
 import { writeSync } from "node:fs";
-import { armFailpoints } from "@quiver/engine/base/failpoint";
+import { armFailpoints } from "@quiverdb/engine/base/failpoint";
 
 const [armed, passage] = (process.env.QUIVER_FAILPOINT ?? "").split("@");
 const throws = Number(process.env.QUIVER_FAILPOINT_THROWS ?? 0);

@@ -3,11 +3,11 @@
 // Metadata has fields of every type, some of which are declared and no longer declared meanwhile, while others never have an index. What a
 // filter must find is computed by plain code (engine/filter/test/naive-filter.ts) from the records of the ledger.
 
-import type { CallOptions, Collection } from "@quiver/client";
-import { naiveMatches } from "@quiver/engine/filter/test/naive-filter";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { MetadataIndex } from "@quiver/protocol/shapes/index-definition";
-import type { ScrollPage, ScrollVectors } from "@quiver/protocol/shapes/matching";
+import type { CallOptions, Collection } from "@quiverdb/client";
+import { naiveMatches } from "@quiverdb/engine/filter/test/naive-filter";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
+import type { ScrollPage, ScrollVectors } from "@quiverdb/protocol/shapes/matching";
 import type { ModelRecord } from "../../model.ts";
 import type { IndexState } from "./ledger.ts";
 

@@ -1,7 +1,7 @@
 // Serves one directory after another in one process, on messages of the parent: {open} -> {url} or {error}, {close} -> {closed}.
 
-import type { RunningServer } from "@quiver/server/running-server";
-import { startServer } from "@quiver/server/server";
+import type { RunningServer } from "@quiverdb/server/running-server";
+import { startServer } from "@quiverdb/server/server";
 
 export type HostRequest = { open: string } | { close: true };
 export type HostAnswer = { url: string } | { error: string } | { closed: true };

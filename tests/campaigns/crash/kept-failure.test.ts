@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, it } from "vitest";
 import { TemporaryFolder } from "../campaign.ts";
 import { ServerProcess } from "../server-process.ts";

@@ -12,7 +12,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { TemporaryFolder } from "../campaign.ts";
 import { ServerProcess } from "../server-process.ts";
 import { end, Ledger, type LedgerState } from "./ledger.ts";

@@ -7,7 +7,7 @@
 //
 // Moments are increasing numbers: the kill campaigns count, the power loss campaign uses positions in the log of writes.
 
-import type { MetadataIndex } from "@quiver/protocol/shapes/index-definition";
+import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
 import type { ModelRecord } from "../../model.ts";
 
 export type Metric = "cosine" | "euclidean" | "dot_product";

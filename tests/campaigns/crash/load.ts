@@ -5,8 +5,8 @@
 // collection, has one request at a time, and records it in the ledger before sending it.
 
 import { createHash } from "node:crypto";
-import { type Collection, type QuiverClient, QuiverError } from "@quiver/client";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { type Collection, type QuiverClient, QuiverError } from "@quiverdb/client";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { ModelRecord } from "../../model.ts";
 import { patched } from "../model/matching.ts";
 import {

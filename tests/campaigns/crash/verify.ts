@@ -3,8 +3,8 @@
 // Every client's part is, as a whole, in one of its possible states; no record exists that was never written; versions continue from the
 // observed ones by the number of changes; and every index returns the results of full scans over the records, with filters and without.
 
-import type { Collection, QuiverClient } from "@quiver/client";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Collection, QuiverClient } from "@quiverdb/client";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { ModelCollection, type ModelRecord, type Ranked, tolerance } from "../../model.ts";
 import { compareMatches, matching, randomFilter } from "./filters.ts";
 import {

@@ -3,9 +3,9 @@
 // Two sorts: named attacks that once succeeded; and attacks that are generated from the protocol, one for each endpoint that a reader or a
 // writer may call, with everything in the body at its limit. New endpoints and fields are attacked without a change here.
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { limits } from "@quiver/protocol/limits";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { limits } from "@quiverdb/protocol/limits";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 
 /** The contents of the attacked server, see data.ts. */
 export const collection = "shared";

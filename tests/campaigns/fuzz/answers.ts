@@ -4,10 +4,10 @@
 // and a body of the route's shape. No response reveals internals of the server.
 
 import { createHash } from "node:crypto";
-import { type ErrorBody, type ErrorCode, errorKinds } from "@quiver/protocol/errors";
-import { type Route, routes } from "@quiver/protocol/routes";
-import { ErrorShape } from "@quiver/protocol/shapes/common";
-import { VectorRecord } from "@quiver/protocol/shapes/vector";
+import { type ErrorBody, type ErrorCode, errorKinds } from "@quiverdb/protocol/errors";
+import { type Route, routes } from "@quiverdb/protocol/routes";
+import { ErrorShape } from "@quiverdb/protocol/shapes/common";
+import { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import type { TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { adminKey } from "../server-process.ts";

@@ -8,7 +8,7 @@ import { spawn } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
-import { VectorInput } from "@quiver/protocol/shapes/vector";
+import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
 import { hostile, shaped } from "./shaped-json.ts";

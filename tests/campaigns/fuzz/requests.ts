@@ -4,8 +4,8 @@
 // and vectors (the grounds, below) are used often, so that most requests get past the first check.
 
 import { encode } from "@msgpack/msgpack";
-import { anyFilter } from "@quiver/engine/filter/test/any-filter";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { anyFilter } from "@quiverdb/engine/filter/test/any-filter";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
 import { hostile, type Shaping, shaped } from "./shaped-json.ts";

@@ -1,7 +1,7 @@
 // Which sequences of commands test the model of the whole interface?
 
-import { anyFilter, anyMetadata, fieldNames } from "@quiver/engine/filter/test/any-filter";
-import type { RouteName } from "@quiver/protocol/routes";
+import { anyFilter, anyMetadata, fieldNames } from "@quiverdb/engine/filter/test/any-filter";
+import type { RouteName } from "@quiverdb/protocol/routes";
 import fc from "fast-check";
 import type { Clause, Metric, ModelRecord } from "../../model.ts";
 

@@ -2,8 +2,8 @@
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
-import type { TransactionStats } from "@quiver/protocol/shapes/transaction";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { TransactionStats } from "@quiverdb/protocol/shapes/transaction";
 import {
   clauseText,
   fused,

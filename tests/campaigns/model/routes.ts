@@ -1,6 +1,6 @@
 // Which routes does the model cover, and why are the others excluded?
 
-import type { RouteName } from "@quiver/protocol/routes";
+import type { RouteName } from "@quiverdb/protocol/routes";
 
 /** Routes that the sequences call and whose responses the model predicts. */
 export const modelled: ReadonlySet<RouteName> = new Set<RouteName>([

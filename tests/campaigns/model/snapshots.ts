@@ -5,8 +5,8 @@
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { RouteName } from "@quiver/protocol/routes";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { RouteName } from "@quiverdb/protocol/routes";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { ModelCollection } from "../../model.ts";
 
 /** The contents of a collection in a snapshot. */

@@ -2,8 +2,8 @@
 //
 // Each mode ends with records whose vectors are known by label, after all background work is done.
 
-import { Background } from "@quiver/engine/base/background";
-import { Builders } from "@quiver/engine/runtime/builders";
+import { Background } from "@quiverdb/engine/base/background";
+import { Builders } from "@quiverdb/engine/runtime/builders";
 import type { Random } from "../../odd-data/random.ts";
 import { topK } from "./marks.ts";
 import { openEngine, openIndex, type Subject, type Wanted } from "./subject.ts";

@@ -3,7 +3,7 @@
 // By kind of data and metric: the lowest recall of all orders of arrival, next to hnswlib's. By type of codes: how many cases meet the
 // requirements, and the recall of the median and the worst case.
 
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { captionOf, rewrite, withLines } from "../figures.ts";
 import type { Case } from "../odd-data.ts";
 import { emptyQueriesMax, itselfFirstMin, recallMin } from "./marks.ts";

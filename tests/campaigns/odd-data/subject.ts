@@ -3,20 +3,20 @@
 // In two ways: the index alone, with builders in its own thread or in worker threads, and the whole engine, which writes records durably
 // first. Labels are increasing numbers that are never reused.
 
-import "@quiver/engine/runtime/node-host";
+import "@quiverdb/engine/runtime/node-host";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Collection, Database } from "@quiver/engine/database/contract";
-import { openDatabase } from "@quiver/engine/database/database";
-import type { Graph } from "@quiver/engine/index/hnsw/graph";
-import { HnswIndex } from "@quiver/engine/index/hnsw/hnsw-index";
-import type { HnswOptions } from "@quiver/engine/index/hnsw/hnsw-options";
-import type { HnswState } from "@quiver/engine/index/hnsw/saved-changes";
-import type { Builders } from "@quiver/engine/runtime/builders";
-import { bytesOfFloats } from "@quiver/engine/vector/floats";
-import type { denseDataTypes, MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { Collection, Database } from "@quiverdb/engine/database/contract";
+import { openDatabase } from "@quiverdb/engine/database/database";
+import type { Graph } from "@quiverdb/engine/index/hnsw/graph";
+import { HnswIndex } from "@quiverdb/engine/index/hnsw/hnsw-index";
+import type { HnswOptions } from "@quiverdb/engine/index/hnsw/hnsw-options";
+import type { HnswState } from "@quiverdb/engine/index/hnsw/saved-changes";
+import type { Builders } from "@quiverdb/engine/runtime/builders";
+import { bytesOfFloats } from "@quiverdb/engine/vector/floats";
+import type { denseDataTypes, MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { Settings } from "./marks.ts";
 
 export type DataType = (typeof denseDataTypes)[number] | "auto";

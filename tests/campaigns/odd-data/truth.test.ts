@@ -1,6 +1,6 @@
 // Does the campaign detect errors? A fake index returns wrong results.
 
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { Random, rowsOf } from "../../odd-data/random.ts";
 import { topK } from "./marks.ts";

@@ -3,7 +3,7 @@
 // The formulas of the specification in f64, implemented independently of the engine. Ties count as right: a result is right, whatever its
 // id, if its score is at least the k-th best, up to rounding.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { tolerance, topK } from "./marks.ts";
 
 /** The score of a vector, as the interface returns it. */

@@ -1,6 +1,6 @@
 // Do unexpected errors reveal anything about the machine, on any endpoint?
 
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { bodies, type ProbedServer } from "./probed-server.ts";
 
 const secret = "/var/lib/quiver/secret-of-the-engine/data.mdb";

@@ -4,7 +4,7 @@
 // compared. Times below `noiseMs` count as `noiseMs`. A text that seems slow is sent up to `runsInDoubt` more times: on a busy machine one
 // of them runs undisturbed, while a text that is really slow is slow every time.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { Ask, ProbedServer } from "./probed-server.ts";
 
 /** A hostile text may take this many times as long as a harmless one. Quadratic work would take thousands of times as long. */

@@ -3,7 +3,7 @@
 // Such keys are put into every object of every body, as names in paths and query strings, and as names of collections, records and
 // metadata. No prototype may change, no response may be 500, and stored data must be returned unchanged.
 
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { bodies, collectionBody, type ProbedServer } from "./probed-server.ts";
 
 const names = [

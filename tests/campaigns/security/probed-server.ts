@@ -5,10 +5,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
-import type { ServerConfig } from "@quiver/server/config";
-import type { RunningServer } from "@quiver/server/running-server";
-import { startServer } from "@quiver/server/server";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import type { ServerConfig } from "@quiverdb/server/config";
+import type { RunningServer } from "@quiverdb/server/running-server";
+import { startServer } from "@quiverdb/server/server";
 import { pino } from "pino";
 
 export const adminKey = "campaign-admin-key-3f9c";

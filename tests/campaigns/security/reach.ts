@@ -2,7 +2,7 @@
 //
 // The reference implementation matches a pattern that it builds from the key's collections; the server compares strings.
 
-import type { Role } from "@quiver/protocol/shapes/key";
+import type { Role } from "@quiverdb/protocol/shapes/key";
 import { collectionBody, type ProbedServer } from "./probed-server.ts";
 
 /** Short names of few letters, so that prefixes of each other are common, including special characters. */

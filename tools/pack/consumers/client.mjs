@@ -1,6 +1,6 @@
 // With every Node.js: node client.mjs URL KEY
 
-import { connect } from "@quiver/client";
+import { connect } from "@quiverdb/client";
 import { steps } from "./steps.mjs";
 
 const [url, apiKey] = process.argv.slice(2);

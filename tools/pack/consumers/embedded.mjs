@@ -1,6 +1,6 @@
 // node embedded.mjs DIR
 
-import { open } from "@quiver/database";
+import { open } from "@quiverdb/database";
 import { steps } from "./steps.mjs";
 
 const database = await open(process.argv[2]);

@@ -4,10 +4,10 @@ import { Document } from "@langchain/core/documents";
 import { TextNode } from "@llamaindex/core/schema";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { connect, embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiver/client";
-import { importFrom } from "@quiver/import";
-import { QuiverVectorStore } from "@quiver/langchain";
-import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
+import { connect, embedder, ensureTexts, memoryCache, withEmbeddings } from "@quiverdb/client";
+import { importFrom } from "@quiverdb/import";
+import { QuiverVectorStore } from "@quiverdb/langchain";
+import { QuiverVectorStore as NodeStore } from "@quiverdb/llamaindex";
 
 const [place, apiKey] = process.argv.slice(2);
 const words = ["bees", "dance", "whales", "sing"];
@@ -16,7 +16,9 @@ const texts = { bee: "bees dance", whale: "whales sing" };
 
 // Older versions of Node.js cannot load the database.
 const isServer = place.startsWith("http");
-const database = isServer ? connect(place, { apiKey }) : await (await import("@quiver/database")).open(place);
+const database = isServer
+  ? connect(place, { apiKey })
+  : await (await import("@quiverdb/database")).open(place);
 
 const embeddings = {
   embedDocuments: async (all) => all.map(vectorOf),
@@ -50,7 +52,7 @@ if (!missing.endsWith("npm install pg")) throw new Error(missing);
 await database.close();
 
 const where = isServer ? ["--url", place, "--api-key", apiKey] : ["--data-dir", place];
-const args = ["node_modules/@quiver/mcp/dist/main.js", ...where];
+const args = ["node_modules/@quiverdb/mcp/dist/main.js", ...where];
 const client = new Client({ name: "consumer", version: "1" });
 await client.connect(new StdioClientTransport({ command: process.execPath, args }));
 const { tools } = await client.listTools();

@@ -1,6 +1,6 @@
 // Bundled for a browser: posts what it has found, or what went wrong. The page's address has the server's: ?url=...&key=...
 
-import { connect } from "@quiver/client";
+import { connect } from "@quiverdb/client";
 import { steps } from "./steps.mjs";
 
 const given = new URLSearchParams(location.search);

@@ -3,11 +3,11 @@
 import type { Embeddings } from "@langchain/core/embeddings";
 import type { BaseRetriever } from "@langchain/core/retrievers";
 import type { BaseVectorStore } from "@llamaindex/core/vector-store";
-import { type Database, type Embed, openAiEmbeddings, withEmbeddings } from "@quiver/client";
-import { importFrom } from "@quiver/import";
-import { QuiverVectorStore } from "@quiver/langchain";
-import { QuiverVectorStore as NodeStore } from "@quiver/llamaindex";
-import { createMcpServer, serveHttp } from "@quiver/mcp";
+import { type Database, type Embed, openAiEmbeddings, withEmbeddings } from "@quiverdb/client";
+import { importFrom } from "@quiverdb/import";
+import { QuiverVectorStore } from "@quiverdb/langchain";
+import { QuiverVectorStore as NodeStore } from "@quiverdb/llamaindex";
+import { createMcpServer, serveHttp } from "@quiverdb/mcp";
 
 type Animal = { legs: number };
 

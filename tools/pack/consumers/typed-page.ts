@@ -1,6 +1,6 @@
 // Compiled with the libraries that a page has by default: none of them knows disposable values.
 
-import { connect, type SearchResponse } from "@quiver/client";
+import { connect, type SearchResponse } from "@quiverdb/client";
 
 export async function search(): Promise<SearchResponse> {
   const database = connect(new URL("https://example.org"), { apiKey: "key" });

@@ -1,7 +1,7 @@
 // Compiled in an empty project, with every supported compiler: strict, without `skipLibCheck`, without the types of Node.js.
 
-import { connect, type Database, QuiverError, RawRecord, type SearchResponse, where } from "@quiver/client";
-import { open, startServer } from "@quiver/database";
+import { connect, type Database, QuiverError, RawRecord, type SearchResponse, where } from "@quiverdb/client";
+import { open, startServer } from "@quiverdb/database";
 
 type Product = { color: "red" | "blue"; size: number; maker: { name: string } };
 

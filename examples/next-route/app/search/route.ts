@@ -1,6 +1,6 @@
 // GET /search?q=bees&year=2000: articles, from that year on.
 
-import { isQuiverError } from "@quiver/client";
+import { isQuiverError } from "@quiverdb/client";
 import { articles } from "../../articles.ts";
 
 export async function GET(request: Request): Promise<Response> {

@@ -12,7 +12,7 @@ import {
   backupPrefixBytes,
   blockHeadBytes,
   blockKinds,
-} from "@quiver/protocol/backup-format";
+} from "@quiverdb/protocol/backup-format";
 import { CommandError } from "../exit-codes.ts";
 
 export type BackupFile = { readonly path: string; readonly bytes: number; readonly heading: BackupHeading };

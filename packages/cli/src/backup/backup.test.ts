@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient, type QuiverClient } from "@quiver/client";
-import type { RunningServer } from "@quiver/server/running-server";
-import { startServer } from "@quiver/server/server";
+import { createClient, type QuiverClient } from "@quiverdb/client";
+import type { RunningServer } from "@quiverdb/server/running-server";
+import { startServer } from "@quiverdb/server/server";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type BackupFile, backupFileName, newestChain, readBackupFile } from "./backup-files.ts";
 

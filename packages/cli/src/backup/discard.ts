@@ -1,6 +1,6 @@
 // How is the temporary snapshot of a command removed from the server?
 
-import type { Collection } from "@quiver/client";
+import type { Collection } from "@quiverdb/client";
 import { messageFor } from "../advice.ts";
 
 /** Deletes it. If that fails, the command still succeeds, and a message names the snapshot that is left. */

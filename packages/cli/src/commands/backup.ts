@@ -6,8 +6,8 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Collection, type Database, isQuiverError } from "@quiver/client";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { type Collection, type Database, isQuiverError } from "@quiverdb/client";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { Command } from "commander";
 import {
   backupFileName,

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient } from "@quiver/client";
-import { startServer } from "@quiver/server/server";
+import { createClient } from "@quiverdb/client";
+import { startServer } from "@quiverdb/server/server";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
 const main = join(import.meta.dirname, "../main.ts");

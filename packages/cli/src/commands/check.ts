@@ -1,8 +1,8 @@
 // quiver check
 
-import type { Database } from "@quiver/client";
-import { isQuiverError } from "@quiver/protocol/errors";
-import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import type { Database } from "@quiverdb/client";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
 import type { Command } from "commander";
 import { messageFor } from "../advice.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
@@ -53,7 +53,7 @@ export function checkCommand(finish: (code: number) => void): Command {
 async function checkFiles(dir: string, { collection, json }: CheckOptions): Promise<CheckReport> {
   const progress = new Progress(json !== true);
   try {
-    const { checkDirectory } = await import("@quiver/server/offline");
+    const { checkDirectory } = await import("@quiverdb/server/offline");
     return await checkDirectory(dir, {
       collection,
       onProgress: (name, entries) => progress.read(name, entries),

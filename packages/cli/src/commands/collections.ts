@@ -1,7 +1,7 @@
 // quiver collections
 
-import { type Collection, type Database, isQuiverError } from "@quiver/client";
-import type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
+import { type Collection, type Database, isQuiverError } from "@quiverdb/client";
+import type { CollectionDetail, CollectionSummary } from "@quiverdb/protocol/shapes/collection";
 import type { Command } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";

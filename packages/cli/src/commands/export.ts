@@ -5,7 +5,7 @@ import { rename, rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
-import type { Collection } from "@quiver/client";
+import type { Collection } from "@quiverdb/client";
 import type { Command } from "commander";
 import { showStage } from "../backup/stages.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";

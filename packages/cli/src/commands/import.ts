@@ -1,6 +1,6 @@
 // quiver import
 
-import type { ImportFormat } from "@quiver/import";
+import type { ImportFormat } from "@quiverdb/import";
 import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
 import {

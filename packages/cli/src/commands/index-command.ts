@@ -1,7 +1,7 @@
 // quiver index
 
 import { readFileSync } from "node:fs";
-import type { DropReason, Indexes, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { DropReason, Indexes, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";

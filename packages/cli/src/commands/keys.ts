@@ -1,8 +1,8 @@
 // quiver keys, quiver audit
 
-import { limits } from "@quiver/protocol/limits";
-import type { AuditEntry } from "@quiver/protocol/shapes/audit";
-import { type KeyInformation, type Role, roles } from "@quiver/protocol/shapes/key";
+import { limits } from "@quiverdb/protocol/limits";
+import type { AuditEntry } from "@quiverdb/protocol/shapes/audit";
+import { type KeyInformation, type Role, roles } from "@quiverdb/protocol/shapes/key";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connectServer, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";

@@ -29,7 +29,7 @@ export function repairCommand(finish: (code: number) => void): Command {
       let losses = 0;
       const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
       const repaired = await couldNotRun(async () => {
-        const { checkDirectory, repairDirectory } = await import("@quiver/server/offline");
+        const { checkDirectory, repairDirectory } = await import("@quiverdb/server/offline");
         const result = await repairDirectory(dir, into, {
           onLoss: (loss) => {
             losses++;

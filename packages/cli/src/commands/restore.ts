@@ -2,8 +2,8 @@
 
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
-import type { Database } from "@quiver/client";
-import type { RestoredCollection } from "@quiver/protocol/shapes/snapshot";
+import type { Database } from "@quiverdb/client";
+import type { RestoredCollection } from "@quiverdb/protocol/shapes/snapshot";
 import type { Command } from "commander";
 import { type BackupFile, byCollection, findBackupFiles, newestChain } from "../backup/backup-files.ts";
 import { discardSnapshot } from "../backup/discard.ts";

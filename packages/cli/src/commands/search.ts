@@ -1,14 +1,14 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import { absentFieldsHint } from "@quiver/protocol/absent-fields";
+import { absentFieldsHint } from "@quiverdb/protocol/absent-fields";
 import type {
   Explanation,
   QueryTerms,
   SearchResponse,
   SearchResult,
   TextSyntax,
-} from "@quiver/protocol/shapes/search";
+} from "@quiverdb/protocol/shapes/search";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";

@@ -1,6 +1,6 @@
 // How does a command take a filter?
 
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Command } from "commander";
 import { UsageError } from "../exit-codes.ts";
 import { readWhere, WhereError } from "./read-where.ts";

@@ -20,7 +20,7 @@
 // Keywords are written in upper or lower case. A field that is called like one stands between backticks. What operators and paths mean:
 // docs/filters.md.
 
-import type { Filter, FilterValue } from "@quiver/protocol/shapes/filter";
+import type { Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 
 /** Words that are no field without backticks. */
 export const keywords = [

@@ -1,5 +1,5 @@
-import { anyFilter } from "@quiver/engine/filter/test/any-filter";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import { anyFilter } from "@quiverdb/engine/filter/test/any-filter";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { filterOf } from "./option.ts";

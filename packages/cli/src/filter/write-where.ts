@@ -2,8 +2,8 @@
 //
 // The other direction of read-where.ts: what it reads from the text means the same as the filter, and is equal to `plainFilter` of it.
 
-import { invariant } from "@quiver/protocol/invariant";
-import type { Filter, FilterValue } from "@quiver/protocol/shapes/filter";
+import { invariant } from "@quiverdb/protocol/invariant";
+import type { Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 import { keywords, plainFieldCharacter } from "./read-where.ts";
 
 const signs: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@
 // Bare vectors need dense vectors of their dimension. For other files the first records decide: the kinds of content that occur in them are
 // enabled, and the length of the first dense vector is the dimension. A server of another database may tell it before.
 
-import { addNeeds, type Needs, needsOf as needsOfSource } from "@quiver/import";
+import { addNeeds, type Needs, needsOf as needsOfSource } from "@quiverdb/import";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import { hasBareVectors } from "./formats.ts";
 import { standardInput } from "./input-file.ts";

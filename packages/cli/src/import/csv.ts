@@ -6,7 +6,7 @@
 
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { CsvError, type Info, parse } from "csv-parse";
 import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
 import { openInput, readStart } from "./input-file.ts";

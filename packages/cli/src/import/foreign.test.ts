@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { open } from "@quiver/database";
+import { open } from "@quiverdb/database";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Postgres, postgres } from "../../../import/test/postgres.ts";
 import { chromaServer, pineconeServer, qdrantServer } from "../../../import/test/stub-servers.ts";

@@ -1,10 +1,10 @@
 // How are the records of another database read, from its exports or from its running server?
 //
-// @quiver/import reads and converts them, page by page. Here a page becomes items, and its end a position: the cursor of the page, from which
+// @quiverdb/import reads and converts them, page by page. Here a page becomes items, and its end a position: the cursor of the page, from which
 // a later run goes on. What a server has in the middle of a page may have moved until then, so an import goes on at the beginning of a page.
 
-import { isQuiverError, QuiverError } from "@quiver/client";
-import { encodeRecord } from "@quiver/client/record";
+import { isQuiverError, QuiverError } from "@quiverdb/client";
+import { encodeRecord } from "@quiverdb/client/record";
 import {
   type FormatOptions,
   type ImportFormat,
@@ -12,7 +12,7 @@ import {
   type LiveSources,
   openImport,
   type ReaderOptions,
-} from "@quiver/import";
+} from "@quiverdb/import";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import type { ColumnNames } from "./columns.ts";
 import { optionNames } from "./formats.ts";
@@ -143,7 +143,7 @@ function refused({ code, message }: QuiverError): Pick<Item, "json" | "id" | "pr
   return { json: "null", id: undefined, problem: { code, reason } };
 }
 
-/** The names of options of @quiver/import, and what they are called here. */
+/** The names of options of @quiverdb/import, and what they are called here. */
 const words: readonly (readonly [option: RegExp, here: string])[] = [
   [/the option vector\b/, "--column dense_values=NAME"],
   [/the option sparse\b/, "--column sparse_values=NAME"],
@@ -156,7 +156,7 @@ const words: readonly (readonly [option: RegExp, here: string])[] = [
   [/the option metric\b/, "--metric"],
 ];
 
-/** An error that names options of @quiver/import, in those of the command line. @param Kind a failure, if something was done before */
+/** An error that names options of @quiverdb/import, in those of the command line. @param Kind a failure, if something was done before */
 export function inOptions(
   error: unknown,
   Kind: typeof CommandError | typeof UsageError = UsageError,

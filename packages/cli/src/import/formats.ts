@@ -1,6 +1,6 @@
 // Which formats can the files of an import have?
 
-import type { ImportFormat } from "@quiver/import";
+import type { ImportFormat } from "@quiverdb/import";
 
 /** `jsonl`, `json`, `csv` and `parquet` have records, the others vectors alone. */
 export const formats = ["jsonl", "json", "csv", "parquet", "npy", "fvecs", "f32"] as const;

@@ -1,6 +1,6 @@
 // Which items do the files of an import contain, in order, from a given position on?
 
-import type { ImportFormat, SourceShape } from "@quiver/import";
+import type { ImportFormat, SourceShape } from "@quiverdb/import";
 import { UsageError } from "../exit-codes.ts";
 import { readCsv, type TableOptions } from "./csv.ts";
 import { type Foreign, openForeign, readForeign } from "./foreign.ts";

@@ -7,8 +7,8 @@
 // until the bad record is alone. After an error the next request is small, and the size doubles with each success: a file in which every
 // record is bad costs one small request per line instead of a batch per line.
 
-import type { QuiverError } from "@quiver/client";
-import { isQuiverError } from "@quiver/client";
+import type { QuiverError } from "@quiverdb/client";
+import { isQuiverError } from "@quiverdb/client";
 import type { Item } from "./item.ts";
 
 export type Rejected = { readonly item: Item; readonly code: string; readonly reason: string };

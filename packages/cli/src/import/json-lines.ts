@@ -5,9 +5,9 @@
 // accepts only one form, so sparse_indices is removed from the text. And with --ignore-unknown, unknown fields are removed; otherwise a
 // line with one is rejected here, as the server would do.
 
-import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { VectorInput } from "@quiver/protocol/shapes/vector";
+import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { CommandError } from "../exit-codes.ts";
 import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";

@@ -7,8 +7,8 @@
 // After an error in the framing of such a file, the following rows cannot be trusted, so the import of the file stops; a value that is not
 // finite rejects only its row.
 
-import { encodeRecord } from "@quiver/client/record";
-import { limits } from "@quiver/protocol/limits";
+import { encodeRecord } from "@quiverdb/client/record";
+import { limits } from "@quiverdb/protocol/limits";
 import { CommandError } from "../exit-codes.ts";
 import type { RowIds } from "./ids.ts";
 import type { Item, ReadFrom } from "./item.ts";

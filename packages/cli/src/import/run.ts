@@ -13,9 +13,9 @@
 //   2. Two batches that write the same id are never in progress at once, so that the later line wins.
 //   3. A transaction of the import is committed only when every line was read and sent.
 
-import { type Database, isQuiverError } from "@quiver/client";
-import { ensureCollection, metricOf } from "@quiver/import";
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import { type Database, isQuiverError } from "@quiverdb/client";
+import { ensureCollection, metricOf } from "@quiverdb/import";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { messageFor } from "../advice.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { countOf, formatCount, formatDuration } from "../values.ts";

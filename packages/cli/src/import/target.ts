@@ -10,7 +10,7 @@ import {
   QuiverError,
   RawRecord,
   type Transaction,
-} from "@quiver/client";
+} from "@quiverdb/client";
 import { CommandError } from "../exit-codes.ts";
 import type { Item } from "./item.ts";
 import type { ImportState } from "./state.ts";

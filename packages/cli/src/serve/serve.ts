@@ -11,8 +11,8 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
-import { ConfigError, completeConfig, type ServerConfig } from "@quiver/server/config";
-import type { RunningServer } from "@quiver/server/running-server";
+import { ConfigError, completeConfig, type ServerConfig } from "@quiverdb/server/config";
+import type { RunningServer } from "@quiverdb/server/running-server";
 import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
 import type { ResolvedSettings, SettingInputs } from "./settings.ts";
 import { findConfigFile, resolveSettings } from "./settings.ts";
@@ -57,7 +57,7 @@ async function start({ config: given, sources }: ResolvedSettings): Promise<Runn
     throw new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
   }
   // Loaded only here, because the other commands do not need the server.
-  const { startServer } = await import("@quiver/server/server");
+  const { startServer } = await import("@quiverdb/server/server");
   try {
     return await startServer(config);
   } catch (error) {

@@ -9,8 +9,8 @@
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { nearestName } from "@quiver/protocol/nearest-name";
-import { configDefaults, logLevels, type ServerConfig } from "@quiver/server/config";
+import { nearestName } from "@quiverdb/protocol/nearest-name";
+import { configDefaults, logLevels, type ServerConfig } from "@quiverdb/server/config";
 import { UsageError } from "../exit-codes.ts";
 import { readBoolean, readBytes, readDuration, readInteger } from "../values.ts";
 

@@ -3,8 +3,8 @@
 // A worker reads the records with the client, page by page, and keeps their vectors as 32-bit floats; then it computes, and tells the page how
 // far it is and where the points are by then.
 
-import { connect } from "@quiver/client";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import { connect } from "@quiverdb/client";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { arrange, componentsOfUmap, firstTwo } from "./layout.ts";
 import type { FieldValue, MapMessage, MapStart } from "./messages.ts";
 import { principalCoordinates } from "./pca.ts";

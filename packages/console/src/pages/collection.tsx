@@ -1,6 +1,6 @@
 // What does a collection have: its pages, one a tab.
 
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { pauseFor, readFacts, type TabProps } from "../facts.ts";
 import { count } from "../parts/format.ts";

@@ -1,7 +1,7 @@
 // Which collections are there, how large are they, and in which state?
 
-import type { CollectionDetail, CollectionSummary } from "@quiver/protocol/shapes/collection";
-import type { MetricName, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { CollectionDetail, CollectionSummary } from "@quiverdb/protocol/shapes/collection";
+import type { MetricName, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { useState } from "preact/hooks";
 import { languages, metrics } from "../choices.ts";
 import { type Facts, pauseFor, readFacts, statusesOf } from "../facts.ts";

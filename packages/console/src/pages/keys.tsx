@@ -1,7 +1,7 @@
 // Who may do what, and who did what?
 
-import type { AuditEntry } from "@quiver/protocol/shapes/audit";
-import type { KeyInformation, Role } from "@quiver/protocol/shapes/key";
+import type { AuditEntry } from "@quiverdb/protocol/shapes/audit";
+import type { KeyInformation, Role } from "@quiverdb/protocol/shapes/key";
 import { useRef, useState } from "preact/hooks";
 import { roles } from "../choices.ts";
 import { Dialog } from "../parts/dialog.tsx";

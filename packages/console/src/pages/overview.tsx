@@ -5,7 +5,7 @@ import type {
   MetadataIndex,
   MetricName,
   TextLanguage,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import { useState } from "preact/hooks";
 import { languages, metadataTypes, metrics } from "../choices.ts";
 import type { TabProps } from "../facts.ts";

@@ -1,6 +1,6 @@
 // Which records does a collection have, and what does one look like?
 
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { indented, memberOf } from "../json-text.ts";

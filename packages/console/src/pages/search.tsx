@@ -1,8 +1,8 @@
 // What does a search find, how long does it take, and why are the results in this order?
 
-import type { Collection } from "@quiver/client";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import type { Collection } from "@quiverdb/client";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import type { Facts, TabProps } from "../facts.ts";
 import { FilterPlan, FusionDrawing, legsOf, ResultExplanation, Shares } from "../parts/explanation.tsx";

@@ -1,6 +1,6 @@
 // Which transactions are there, and how far is each?
 
-import type { TransactionState, TransactionStats } from "@quiver/protocol/shapes/transaction";
+import type { TransactionState, TransactionStats } from "@quiverdb/protocol/shapes/transaction";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { Dialog } from "../parts/dialog.tsx";

@@ -1,6 +1,6 @@
 // How has a collection grown, version by version?
 
-import type { Version } from "@quiver/protocol/shapes/version";
+import type { Version } from "@quiverdb/protocol/shapes/version";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { count, dateTime } from "../parts/format.ts";

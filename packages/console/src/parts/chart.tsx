@@ -1,6 +1,6 @@
 // How does a value change over time?
 
-import { counted } from "@quiver/protocol/counted";
+import { counted } from "@quiverdb/protocol/counted";
 
 export type Series = {
   readonly label: string;

@@ -1,7 +1,7 @@
 // Why does a result have its score, and how did the fusion make the order?
 
-import { absentFieldsHint } from "@quiver/protocol/absent-fields";
-import type { Explanation, FilterExplanation, SearchResult } from "@quiver/protocol/shapes/search";
+import { absentFieldsHint } from "@quiverdb/protocol/absent-fields";
+import type { Explanation, FilterExplanation, SearchResult } from "@quiverdb/protocol/shapes/search";
 import { clipped, count, decimal } from "./format.ts";
 
 /** The legs in the order of an explanation, with the name of their colour. */

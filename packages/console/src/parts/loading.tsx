@@ -1,6 +1,6 @@
 // How does a page get data, keep it fresh, and say what went wrong?
 
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 

@@ -1,6 +1,6 @@
 // Which way does a search take through the graph, and how is it asked for?
 
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import { useClient } from "../session.ts";
 import { parseVector } from "../written.ts";

@@ -4,8 +4,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, write
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import { randomNumbers } from "@quiver/kernels/random";
-import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, describe, expect, it } from "vitest";
 import { toHex } from "../base/bytes.ts";
 import { type CollectionDefinition, defineCollection } from "../collection/definition.ts";

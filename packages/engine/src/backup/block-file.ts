@@ -13,9 +13,9 @@ import {
   backupPrefixBytes,
   blockHeadBytes,
   blockKinds,
-} from "@quiver/protocol/backup-format";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+} from "@quiverdb/protocol/backup-format";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { text, toHex, utf8 } from "../base/bytes.ts";
 
 export type BlockKind = keyof typeof blockKinds;

@@ -3,8 +3,8 @@
 // A backup may come from anywhere, so a collection that cannot be created cannot be restored either. The check runs on the request
 // thread, which has the code for definitions loaded anyway. Loading it in the backup thread would take longer than most backups.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { defineCollection } from "../collection/definition.ts";
 import { kindNamed } from "../index/registry.ts";
 import { invalidSnapshot } from "./block-file.ts";

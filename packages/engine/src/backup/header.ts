@@ -1,8 +1,8 @@
 // What does the header of a backup file say, and do several files form a chain?
 
-import type { BackupHeading } from "@quiver/protocol/backup-format";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import type { BackupHeading } from "@quiverdb/protocol/backup-format";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { toHex, utf8 } from "../base/bytes.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";

@@ -8,7 +8,7 @@
 //
 // One file: verifying and applying read the same parts in the same order.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../base/bytes.ts";
 import { formatBytes } from "../collection/format.ts";
 import { writeHead } from "../collection/head.ts";

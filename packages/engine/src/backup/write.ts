@@ -10,8 +10,8 @@
 //
 // A restore rebuilds the tables that follow from these (ids, documents). A backup contains no transactions.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { emptyBytes, readU32Key, toHex } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";

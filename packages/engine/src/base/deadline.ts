@@ -4,9 +4,9 @@
 // `race`. A deadline is over when its time has passed or its caller is gone. Then `check` throws, and the work ends. The last check of a
 // write comes before it goes to the writer: from then on the write is completed and awaited.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Account } from "./fair-queue.ts";
 import { anonymous, Task } from "./scheduler.ts";
 import { inBackground, type Timer } from "./timers.ts";

@@ -10,7 +10,7 @@
 //   3. within the group, to the smallest task. The size of a task is the greater of its expected and its received time, with aging
 //      (level-queue.ts). So a task that needs more than expected falls behind automatically.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "./invariant.ts";
 import { LevelQueue, levelOf } from "./level-queue.ts";
 

@@ -1,4 +1,4 @@
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { expect, it } from "vitest";
 import type { Account } from "./fair-queue.ts";
 import { Task } from "./scheduler.ts";

@@ -5,7 +5,7 @@
 //
 // The scheduler knows nothing of HTTP. Work that waits for a builder, the disk or a client is not in its queues.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Account, Interest, Waiting } from "./fair-queue.ts";
 import { invariant } from "./invariant.ts";
 import { SliceRounds } from "./slice-rounds.ts";

@@ -14,7 +14,7 @@
 // something has `arrived`. The loop then runs without slices until a round brings nothing new, but for no longer than `arrivalsMs`, so
 // that work continues too.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { FairQueue, type KeyUse, type Waiting } from "./fair-queue.ts";
 import { host } from "./host.ts";
 

@@ -4,15 +4,15 @@
 // id of a new transaction, whether a transaction was idle long enough to be aborted. It only reads, so a refused request leaves no
 // trace. In the same state, applying the returned operation needs no further checks.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type {
   DenseIndex,
   IndexKind,
   MetadataDefinition,
   SparseIndex,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
-import { isMetadataIndex, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
+import { isMetadataIndex, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
 import { type LogOperation, readIndexDefinitions } from "./apply.ts";

@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { readU32Key, utf8 } from "../base/bytes.ts";

@@ -21,7 +21,7 @@ import type {
   MetadataDefinition,
   SparseIndex,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import { compareBytes, text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";

@@ -1,7 +1,7 @@
 // Does a change by filter change exactly the records that match when it is applied, in bounded steps and memory?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { limits } from "@quiver/protocol/limits";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { limits } from "@quiverdb/protocol/limits";
 import { describe, expect, test } from "vitest";
 import { readU32Key, text } from "../base/bytes.ts";
 import { finishAtOnce } from "../base/steps.ts";

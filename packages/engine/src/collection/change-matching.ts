@@ -10,7 +10,7 @@
 // Nothing is left to do if the version is still the same. What results is an operation on ids, like any other: the log has no filters, and
 // applying it needs none.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { concatenated, readU32Key, text } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";

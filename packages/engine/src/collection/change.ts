@@ -9,8 +9,8 @@
 //
 // Memory does not grow with the number of changes: records go straight to the store, and closed ordinals are written in parts.
 
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host, type Sha256 } from "../base/host.ts";

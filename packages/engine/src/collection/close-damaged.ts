@@ -3,7 +3,7 @@
 // Only the id and the ordinal of such a record are known. So the code searches for its entry in the table of documents, and counts
 // the readable records again for the head. This takes time in proportion to the collection, but leaves it without damage (C1).
 
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";

@@ -1,10 +1,10 @@
 // What is the immutable definition of a collection?
 
-import { collectionNameProblem, collectionNameRule } from "@quiver/protocol/collection-name";
-import { QuiverError } from "@quiver/protocol/errors";
-import { checkFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { type CollectionSummary, CreateCollection } from "@quiver/protocol/shapes/collection";
+import { collectionNameProblem, collectionNameRule } from "@quiverdb/protocol/collection-name";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { type CollectionSummary, CreateCollection } from "@quiverdb/protocol/shapes/collection";
 import { bytesBeyond } from "../base/bytes.ts";
 
 /** What never changes about a collection. */

@@ -1,6 +1,6 @@
 // Can this version of Quiver read a store?
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { payloadOf, type Store } from "../storage/store.ts";

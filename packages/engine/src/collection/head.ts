@@ -3,7 +3,7 @@
 // Every log entry replaces the head in the store write that applies it. So the head in a read transaction of the store gives the version of
 // everything in that read transaction (invariant 3), and the last log entry that it contains.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { readU32Key, readU53, toHex, u32Key, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";

@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { MemoryStore } from "../storage/memory.ts";

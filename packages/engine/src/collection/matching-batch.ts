@@ -4,8 +4,8 @@
 // together are one version. So that millions of them fit, an operation is encoded as soon as its record is read, into parts of a fixed size:
 // beside the batch there is nothing that grows with the records. Limits are checked before memory is taken.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { bytesBeyond, emptyBytes, release, utf8 } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";

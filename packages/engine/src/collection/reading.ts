@@ -1,10 +1,10 @@
 // How are records read: by id, by document, or all of a collection?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { FilterValue } from "@quiver/protocol/shapes/filter";
-import type { Includable } from "@quiver/protocol/shapes/include";
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { FilterValue } from "@quiverdb/protocol/shapes/filter";
+import type { Includable } from "@quiverdb/protocol/shapes/include";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { compareText, concatenated, readU32Key, toHex, utf8 } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";

@@ -11,7 +11,7 @@
 // This adds no page to a small write: the latest rows lie on the page of the head, which every entry writes anyway. A block that is too
 // old is removed when the next one is full. Until then its rows are ignored, so the set of remembered entries depends on the log only.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes, fromHex, readU53, toHex, u53Key, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";

@@ -6,8 +6,8 @@
 //
 // A hidden record is treated as if it did not exist, with one exception: its id cannot be taken, because the record would be overwritten.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { Filter as GivenFilter } from "@quiver/protocol/shapes/filter";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { Filter as GivenFilter } from "@quiverdb/protocol/shapes/filter";
 import { text } from "../base/bytes.ts";
 import { finishAtOnce } from "../base/steps.ts";
 import { invalidFilter } from "../filter/condition.ts";

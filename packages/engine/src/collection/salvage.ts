@@ -8,7 +8,7 @@
 //
 // Salvage does not copy the tables of ids and documents, because they follow from the records. It reads ids only to name lost records.
 
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { emptyBytes, fromHex, lenientText, readU32Key, text, toHex } from "../base/bytes.ts";
 import { carve, entryAt, openBySearch, type Place } from "../storage/lmdb-carve.ts";
 import type { LmdbFile } from "../storage/lmdb-file.ts";

@@ -2,12 +2,12 @@
 //
 // The code validates everything before it encodes anything. Error messages name the position.
 
-import { counted } from "@quiver/protocol/counted";
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
-import { limits } from "@quiver/protocol/limits";
-import { type DenseVector, ExactVectorInput } from "@quiver/protocol/shapes/vector";
+import { counted } from "@quiverdb/protocol/counted";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownFields } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { limits } from "@quiverdb/protocol/limits";
+import { type DenseVector, ExactVectorInput } from "@quiverdb/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { bytesBeyond } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";

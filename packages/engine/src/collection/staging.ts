@@ -12,8 +12,8 @@
 // first ones. So repeating a batch changes nothing, not even the order of the commit. One frame is in memory at a time: a transaction may be
 // far larger than memory.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { readU32LE, readU53, text, toHex, u53Key, utf8, writeU32LE, writeU53 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host } from "../base/host.ts";

@@ -15,8 +15,8 @@
 //   - A staged operation is durable when it is acknowledged (staging.ts).
 //   - Commit applies all staged operations in order as one version. The same store write removes them.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { text, u53Key, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";

@@ -1,4 +1,4 @@
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { sortSparse } from "./vector-input.ts";

@@ -2,8 +2,8 @@
 //
 // Records and queries share these checks. Error messages name the position.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "../base/invariant.ts";
 
 /** A vector record breaks a rule. `path` is the field, such as `vectors[17].dense_values`. */

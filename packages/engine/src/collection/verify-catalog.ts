@@ -2,7 +2,7 @@
 //
 // The check reads the store's file with our own reader, because LMDB trusts its file.
 
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { lenientText, text, toHex } from "../base/bytes.ts";
 import { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";

@@ -2,7 +2,7 @@
 //
 // Their numbers must ascend through all blocks and the latest rows, and the last number must be that of the head.
 
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { readU53, toHex } from "../base/bytes.ts";
 import type { Head } from "./head.ts";
 import { recentBlockBytes, recentRowBytes, rowsOf } from "./recent-entries.ts";

@@ -3,7 +3,7 @@
 // The check walks each table once, in any order, and marks for each ordinal what the table says about it. At the end it compares the
 // marks. For ids and document ids it keeps only a CRC-32, because their own checksums have already proved them intact.
 
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { lenientText, readU32Key, toHex } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import type { CollectionDefinition } from "./definition.ts";

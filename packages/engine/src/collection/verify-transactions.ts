@@ -1,7 +1,7 @@
 // Do the transactions, the staged operations of the open one, and the head agree?
 
-import { isQuiverError } from "@quiver/protocol/errors";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { compareBytes, readU53, text, toHex } from "../base/bytes.ts";
 import type { Head } from "./head.ts";
 import {

@@ -5,7 +5,7 @@
 // The check computes a version's hash again if the log and the records still have all its changes: every record that it opened is
 // live, and it replaced, rather than deleted, every record that it closed (the id of a deleted record is gone).
 
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { compareBytes, emptyBytes, readU32Key, readU53, toHex } from "../base/bytes.ts";
 import { host, type Sha256 } from "../base/host.ts";
 import type { Head } from "./head.ts";

@@ -11,7 +11,7 @@
 //
 // The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { compareBytes, lenientText, readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";

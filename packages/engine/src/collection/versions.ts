@@ -8,9 +8,9 @@
 //
 // where a change is its operation's bytes (record.ts). Equal histories have equal hashes on every machine.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { compareBytes, fromHex, readU32Key, readU53, toHex, u32Key, utf8, writeU53 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host } from "../base/host.ts";

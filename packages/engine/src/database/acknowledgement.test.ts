@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { Builders } from "../runtime/builders.ts";
 import type { Collection, Database } from "./contract.ts";

@@ -1,6 +1,6 @@
 // The error for a name that is taken.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 /** @param advice what to do */
 export function alreadyExists(name: string, advice: string): QuiverError {

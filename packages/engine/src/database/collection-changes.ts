@@ -5,9 +5,9 @@
 //
 // Both are durable with their change of the catalog. The next start removes what an interrupted one leaves.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { CollectionCreated, CreateCollection } from "@quiver/protocol/shapes/collection";
-import { kinds } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { CollectionCreated, CreateCollection } from "@quiverdb/protocol/shapes/collection";
+import { kinds } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";

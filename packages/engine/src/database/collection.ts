@@ -5,9 +5,9 @@
 //
 // One file: it is the contract's `Collection`, a line or two for each call.
 
-import type { QuiverError } from "@quiver/protocol/errors";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
-import type { CollectionDetail } from "@quiver/protocol/shapes/collection";
+import type { QuiverError } from "@quiverdb/protocol/errors";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
+import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type {
   AnalyzeText,
   DenseIndex,
@@ -19,10 +19,10 @@ import type {
   SparseIndex,
   TextAnalysis,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
-import type * as search from "@quiver/protocol/shapes/search";
-import type { TransactionCreated, TransactionList } from "@quiver/protocol/shapes/transaction";
-import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+} from "@quiverdb/protocol/shapes/index-definition";
+import type * as search from "@quiverdb/protocol/shapes/search";
+import type { TransactionCreated, TransactionList } from "@quiverdb/protocol/shapes/transaction";
+import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import type { StoredVector } from "../collection/reading.ts";

@@ -4,10 +4,10 @@
 // restored. Only the writer changes the catalog.
 
 import { randomBytes } from "node:crypto";
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Finding } from "@quiver/protocol/shapes/check";
-import type { CollectionSummary } from "@quiver/protocol/shapes/collection";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
+import type { CollectionSummary } from "@quiverdb/protocol/shapes/collection";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";

@@ -7,15 +7,15 @@
 // One file: it is the whole interface of the engine, and most of it is documentation.
 
 import type { Readable } from "node:stream";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type {
   CollectionCreated,
   CollectionDetail,
   CollectionSummary,
   CreateCollection,
-} from "@quiver/protocol/shapes/collection";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { Includable } from "@quiver/protocol/shapes/include";
+} from "@quiverdb/protocol/shapes/collection";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { Includable } from "@quiverdb/protocol/shapes/include";
 import type {
   AnalyzeText,
   DenseIndex,
@@ -27,24 +27,24 @@ import type {
   SparseIndex,
   TextAnalysis,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
-import type * as matching from "@quiver/protocol/shapes/matching";
-import type * as search from "@quiver/protocol/shapes/search";
+} from "@quiverdb/protocol/shapes/index-definition";
+import type * as matching from "@quiverdb/protocol/shapes/matching";
+import type * as search from "@quiverdb/protocol/shapes/search";
 import type {
   CreateSnapshot,
   RestoreCollection,
   RestoredCollection,
   Snapshot,
   SnapshotList,
-} from "@quiver/protocol/shapes/snapshot";
+} from "@quiverdb/protocol/shapes/snapshot";
 import type {
   FlatTransactionStatus,
   TransactionCreated,
   TransactionList,
   TransactionStatus,
-} from "@quiver/protocol/shapes/transaction";
-import type { VectorRecord } from "@quiver/protocol/shapes/vector";
-import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+} from "@quiverdb/protocol/shapes/transaction";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import type { Calls, Handlers } from "./threads/calls.ts";

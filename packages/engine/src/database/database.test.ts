@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { CreateCollection } from "@quiver/protocol/shapes/collection";
-import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { CreateCollection } from "@quiverdb/protocol/shapes/collection";
+import type { DenseIndex } from "@quiverdb/protocol/shapes/index-definition";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { text, utf8 } from "../base/bytes.ts";
 import { armFailpoints } from "../base/failpoint.ts";

@@ -8,10 +8,10 @@
 import "../runtime/node-host.ts";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalog.ts";
 import {
   catalogDirectory,

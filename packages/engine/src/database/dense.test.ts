@@ -12,9 +12,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { DenseIndex } from "@quiverdb/protocol/shapes/index-definition";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";

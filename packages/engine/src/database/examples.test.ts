@@ -3,10 +3,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import { isQuiverError } from "@quiver/protocol/errors";
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
-import type { Recommend, SearchResult } from "@quiver/protocol/shapes/search";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
+import type { Recommend, SearchResult } from "@quiverdb/protocol/shapes/search";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exactScore } from "../vector/metric.ts";
 import { metrics } from "../vector/metrics.ts";

@@ -4,8 +4,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";

@@ -3,9 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { anyFilter, anyMetadata } from "../filter/test/any-filter.ts";

@@ -3,7 +3,7 @@
 // The store of a collection may be closed only when nothing reads it. Every call that takes longer than one turn of the event loop passes
 // through the gate. Closing the gate rejects new calls and waits for running ones.
 
-import type { QuiverError } from "@quiver/protocol/errors";
+import type { QuiverError } from "@quiverdb/protocol/errors";
 
 export class Gate {
   #inside = 0;

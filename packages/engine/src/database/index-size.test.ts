@@ -3,7 +3,7 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { DenseIndex, IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { DenseIndex, IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { readIndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";

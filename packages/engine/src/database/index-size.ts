@@ -5,7 +5,7 @@
 // inverted index is extrapolated from a sample: postings in proportion, distinct terms from the number of rare ones. The estimate is for
 // an index that has nothing left to build or merge, without caches. index-size.test.ts says how accurate it is.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";

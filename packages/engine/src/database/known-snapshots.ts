@@ -3,10 +3,10 @@
 // At start each file's length and header are compared with its entry; a check, a download or a restore reads the rest. A snapshot that is
 // known to be damaged is listed as such, so that users do not rely on it, and can be deleted.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
-import type { RunningSnapshot, Snapshot, SnapshotList } from "@quiver/protocol/shapes/snapshot";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
+import type { RunningSnapshot, Snapshot, SnapshotList } from "@quiverdb/protocol/shapes/snapshot";
 import type { SnapshotDirectory } from "../runtime/snapshot-directory.ts";
 import type { DatabaseLog } from "./contract.ts";
 

@@ -1,7 +1,7 @@
 // Which work of a database runs only so many times at once?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 
 export class LimitedWork {
   #exports = 0;

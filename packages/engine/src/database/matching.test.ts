@@ -4,10 +4,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { MetadataIndex } from "@quiver/protocol/shapes/index-definition";
-import type { ScrollVectors } from "@quiver/protocol/shapes/matching";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
+import type { ScrollVectors } from "@quiverdb/protocol/shapes/matching";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { naiveMatches } from "../filter/test/naive-filter.ts";
 import type { Collection, Database, VectorWrite } from "./contract.ts";

@@ -5,15 +5,15 @@
 //
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type {
   CollectionCreated,
   CollectionSummary,
   CreateCollection,
-} from "@quiver/protocol/shapes/collection";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiver/protocol/shapes/snapshot";
+} from "@quiverdb/protocol/shapes/collection";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";

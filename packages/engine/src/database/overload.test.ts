@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";

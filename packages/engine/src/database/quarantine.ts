@@ -7,8 +7,8 @@
 
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import type { Builders } from "../runtime/builders.ts";

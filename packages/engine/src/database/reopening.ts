@@ -2,7 +2,7 @@
 //
 // LMDB refuses to use a store after a failed commit. The store is reopened in the background; that is retried until it succeeds.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { Background } from "../base/background.ts";
 import { verifyCatalog } from "../collection/verify-catalog.ts";
 import { catalogDirectory } from "../runtime/data-directory.ts";

@@ -4,9 +4,13 @@
 // restore is aborted when its collection is deleted, or when the database closes.
 
 import { randomBytes } from "node:crypto";
-import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
-import { checkFields } from "@quiver/protocol/fields";
-import { RestoreCollection, type RestoredCollection, type Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
+import { checkFields } from "@quiverdb/protocol/fields";
+import {
+  RestoreCollection,
+  type RestoredCollection,
+  type Snapshot,
+} from "@quiverdb/protocol/shapes/snapshot";
 import { checkDefinitions } from "../backup/definitions.ts";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";

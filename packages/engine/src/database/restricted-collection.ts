@@ -4,7 +4,7 @@
 // only calls whose answers depend on no other records, and that change no others. What tells of the whole collection (versions, indexes,
 // recall, snapshots) is missing: docs/decisions/keys-with-filters.md.
 
-import { type ErrorCode, QuiverError } from "@quiver/protocol/errors";
+import { type ErrorCode, QuiverError } from "@quiverdb/protocol/errors";
 import type { CallOptions } from "../base/deadline.ts";
 import type { Rows } from "../collection/rows.ts";
 import type { IndexAdministration } from "./collection/indexes.ts";

@@ -4,9 +4,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomNumbers } from "@quiver/kernels/random";
-import { limits } from "@quiver/protocol/limits";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { limits } from "@quiverdb/protocol/limits";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Collection, Database, RestrictedCollection, VectorWrite } from "./contract.ts";
 import { openDatabase } from "./database.ts";

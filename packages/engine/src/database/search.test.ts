@@ -3,12 +3,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { CreateCollection } from "@quiver/protocol/shapes/collection";
-import type { MetricName, TextIndex } from "@quiver/protocol/shapes/index-definition";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { CreateCollection } from "@quiverdb/protocol/shapes/collection";
+import type { MetricName, TextIndex } from "@quiverdb/protocol/shapes/index-definition";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
-import { backupMagic } from "@quiver/protocol/backup-format";
+import { backupMagic } from "@quiverdb/protocol/backup-format";
 import { invalidSnapshot } from "../backup/block-file.ts";
 
 /** The bytes of a file; the last ones are sent only if the SHA-256 of all bytes is right. */

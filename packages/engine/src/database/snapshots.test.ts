@@ -12,9 +12,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ErrorCode } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { ErrorCode } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SnapshotDirectory } from "../runtime/snapshot-directory.ts";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { IndexStatus } from "@quiver/protocol/shapes/index-definition";
+import type { IndexStatus } from "@quiverdb/protocol/shapes/index-definition";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Deadline } from "../base/deadline.ts";
 import { finishAtOnce } from "../base/steps.ts";

@@ -4,7 +4,7 @@ import type {
   FlatTransactionStatus,
   TransactionState,
   TransactionStats,
-} from "@quiver/protocol/shapes/transaction";
+} from "@quiverdb/protocol/shapes/transaction";
 import type { TransactionEntry } from "../collection/transaction.ts";
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";

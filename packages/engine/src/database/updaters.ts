@@ -4,7 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { type IndexKind, isMetadataIndex } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, isMetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";

@@ -3,8 +3,8 @@
 // A condition holds for a record if it holds for any value of the field. "Not" is no condition but a part of the filter's tree (filter.ts),
 // because it negates the whole: the field has no value for which the condition holds.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { kindOf } from "@quiver/protocol/kind-of";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { kindOf } from "@quiverdb/protocol/kind-of";
 import type { Steps } from "../base/steps.ts";
 import type { FoundValue } from "../metadata/scan.ts";
 

@@ -3,7 +3,7 @@
 // Numbers equal numbers as 64-bit floats, strings equal strings code point by code point, booleans equal booleans. `ne` and `nin` negate
 // `eq` and `in`: they hold where the field is absent.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Steps } from "../base/steps.ts";
 import { bytesOfText, type FoundValue } from "../metadata/scan.ts";
 import { timeOf } from "../metadata/time.ts";

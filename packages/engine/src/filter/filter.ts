@@ -3,7 +3,7 @@
 // A tree of `and`, `or` and `not` over leaves. A leaf asks one condition of one field. The forms in which a filter can be written are
 // those of read-filter.ts; all of them become this one. `and` of nothing holds for every record, `or` of nothing for none.
 
-import { type IndexDefinitions, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+import { type IndexDefinitions, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import type { Field } from "../metadata/field.ts";
 import type { Condition } from "./condition.ts";
 

@@ -9,9 +9,9 @@
 // absent; a field of the short form must not be null, because that would look like a condition and be none. Every fault is reported with
 // its path. Reading runs in steps, because lists of values can be long.
 
-import { kindOf } from "@quiver/protocol/kind-of";
-import { limits } from "@quiver/protocol/limits";
-import { nearestName } from "@quiver/protocol/nearest-name";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { limits } from "@quiverdb/protocol/limits";
+import { nearestName } from "@quiverdb/protocol/nearest-name";
 import type { Steps } from "../base/steps.ts";
 import { type Field, fieldNamed } from "../metadata/field.ts";
 import { invalidFilter, isScalar, wrongOperand } from "./condition.ts";

@@ -1,7 +1,7 @@
 // What do the definitions of all kinds of index have in common?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { bytesBeyond } from "../base/bytes.ts";
 
 /** The error for an invalid field. */

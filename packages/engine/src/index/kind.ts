@@ -11,7 +11,7 @@ import type {
   MetadataDefinition,
   SparseIndex,
   TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../base/steps.ts";
 import type { CheckpointAdapter } from "./checkpoint-adapter.ts";
 import type { Candidates, Index, Visible } from "./contract.ts";

@@ -3,7 +3,7 @@
 // A collection has one index of most kinds, whose name is that of the kind. Of a family it has any number: their names begin with the
 // family's, and each has an object of its own.
 
-import { type IndexKind, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import { denseKind } from "./hnsw/kind.ts";
 import type { Kind } from "./kind.ts";

@@ -1,4 +1,4 @@
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { expect, it } from "vitest";
 import { Deadline } from "../base/deadline.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";

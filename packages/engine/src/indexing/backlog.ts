@@ -11,8 +11,8 @@
 //
 // The commit of a transaction is not delayed: it is one operation, however large, and its status reports the progress of indexing.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Background } from "../base/background.ts";
 import type { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";

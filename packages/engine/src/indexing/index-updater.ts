@@ -5,7 +5,7 @@
 //
 // An index that fails in the middle of a change may be inconsistent. It is *stuck*: the indexer builds another one (indexer.ts).
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Index } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall } from "../index/kind.ts";

@@ -5,7 +5,7 @@
 //
 // An index that has a checkpoint is loaded from it first.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Index } from "../index/contract.ts";

@@ -27,9 +27,9 @@
 //
 // This file says when the loop runs, and who waits for it. What it does in a slice: indexing-slices.ts.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";

@@ -8,7 +8,7 @@
 //   - A time slice holds the event loop for about `limits.sliceMs`. Requests run between slices.
 //   - All built indexes reach one target version before a newer target is chosen. So views are published however fast commits arrive.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "../base/invariant.ts";
 import { type Head, readHead } from "../collection/head.ts";
 import type { Visibility } from "../collection/visibility.ts";

@@ -8,7 +8,7 @@
 // A row is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
 // view that would see them is published any more (applied-log.ts).
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";

@@ -3,9 +3,9 @@
 // A wait ends with a usable view, with the caller's deadline, with a failure of indexing, or because the index was deleted. Calls that help
 // with the indexing (indexer.ts) do not wait; between two slices they check whether their work has become pointless.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import type { View } from "../runtime/view.ts";

@@ -1,6 +1,6 @@
 // Does decoding restore an encoded entry, and are invalid bytes rejected?
 
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toHex } from "../base/bytes.ts";

@@ -12,8 +12,8 @@
 // `16` and `32` mean: preceded by a length of 16 or 32 bits. Numbers are little-endian, except that 53-bit numbers are written like keys
 // (big-endian). The bytes have no checksum: the layer that stores or sends them adds its own.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { type IndexKind, indexKinds, isMetadataIndex } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { type IndexKind, indexKinds, isMetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { fromHex, readU53, text, toHex, u53Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";

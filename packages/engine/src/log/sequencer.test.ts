@@ -3,8 +3,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { utf8 } from "../base/bytes.ts";
 import { armFailpoints } from "../base/failpoint.ts";

@@ -20,8 +20,8 @@
 //
 // A commit is an entry of its own, and therefore a version of its own.
 
-import { isQuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { accept, type LoggedRequest, requireWithinLimits, type WriteRequest } from "../collection/accept.ts";

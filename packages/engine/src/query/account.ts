@@ -3,8 +3,8 @@
 // Told after the search, from the same view, by legs that replay what they did; a search that is not asked for it does none of this. It tells
 // of all records of the collection, so callers who see only some are not told.
 
-import { limits } from "@quiver/protocol/limits";
-import type { SearchResponse, Walk } from "@quiver/protocol/shapes/search";
+import { limits } from "@quiverdb/protocol/limits";
+import type { SearchResponse, Walk } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import type { Visit } from "../index/kind.ts";
 import type { SearchedView } from "../runtime/view.ts";

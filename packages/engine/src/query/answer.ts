@@ -4,8 +4,8 @@
 // on the view. The plan is made and checked first. The view has all required indexes, at the newest version that any client has seen or is
 // acknowledged, and the whole request runs on it.
 
-import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
-import type { SearchResponse } from "@quiver/protocol/shapes/search";
+import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
+import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";

@@ -10,7 +10,7 @@
 //
 // The candidates are the best by score, ten for each result (`candidatesFor`), in steps: each result is compared with every candidate that is left.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Steps } from "../base/steps.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";

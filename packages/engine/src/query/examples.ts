@@ -9,8 +9,8 @@
 // that scores are those of a search for it. Means are computed in double precision, in the order of the examples. Records are read from
 // the searched view, and are no results.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { kinds } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { kinds } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../base/steps.ts";
 import { ordinalOf, type Sees, vectorNotFound } from "../collection/reading.ts";
 import { ordinalKey } from "../collection/tables.ts";

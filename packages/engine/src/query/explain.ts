@@ -8,9 +8,9 @@
 //
 // Explaining runs in steps. A search without explanations does none of this.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Explanation } from "@quiver/protocol/shapes/search";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Explanation } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import { contributionOf, type Ranking } from "./fusion.ts";
 import type { SearchedLeg } from "./legs.ts";

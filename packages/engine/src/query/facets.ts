@@ -3,7 +3,7 @@
 // A record counts once for each of its different values. Where the field has an index, its pairs of value and record are counted, and only
 // records with values of another type are read; without one all records of the set are.
 
-import type { Facets } from "@quiver/protocol/shapes/matching";
+import type { Facets } from "@quiverdb/protocol/shapes/matching";
 import { compareText } from "../base/bytes.ts";
 import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";

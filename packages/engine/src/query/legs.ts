@@ -2,7 +2,7 @@
 //
 // Legs of one kind are started together, because a kind may answer several queries in one pass.
 
-import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
+import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import { ordinalKey } from "../collection/tables.ts";

@@ -3,11 +3,11 @@
 // Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each error with its position. The result is
 // a plan: one or more legs for each query, and how to fuse and return the results. Requests that can be large are planned in steps.
 
-import { checkFields, refuseUnknownOptions } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { type Includable, includable } from "@quiver/protocol/shapes/include";
-import { type IndexKind, kinds } from "@quiver/protocol/shapes/index-definition";
-import * as search from "@quiver/protocol/shapes/search";
+import { checkFields, refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { type Includable, includable } from "@quiverdb/protocol/shapes/include";
+import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
+import * as search from "@quiverdb/protocol/shapes/search";
 import { Deadline } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";

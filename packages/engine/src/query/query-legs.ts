@@ -3,12 +3,12 @@
 // Each part of a query (a vector, terms, a text) is checked against the collection and becomes a leg: what one index is asked for. Legs of
 // texts and lists of queries are made in steps.
 
-import { counted } from "@quiver/protocol/counted";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import { kinds } from "@quiver/protocol/shapes/index-definition";
-import * as search from "@quiver/protocol/shapes/search";
-import type { DenseVector } from "@quiver/protocol/shapes/vector";
+import { counted } from "@quiverdb/protocol/counted";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import { kinds } from "@quiverdb/protocol/shapes/index-definition";
+import * as search from "@quiverdb/protocol/shapes/search";
+import type { DenseVector } from "@quiverdb/protocol/shapes/vector";
 import { bytesBeyond } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";

@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, it } from "vitest";
 import { finishAtOnce } from "../base/steps.ts";
 import { rankHits } from "./rank.ts";

@@ -1,7 +1,7 @@
 // Does a collection have the indexes that a search needs?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { IndexDefinitions } from "../collection/apply.ts";
 
 /** @throws index_not_found naming the call that creates it */

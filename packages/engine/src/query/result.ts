@@ -3,10 +3,10 @@
 // The id, its document, the score, and the fields that the request includes. Metadata keeps the text that was written: it is parsed only if
 // somebody reads it as an object, and an answer over HTTP never does.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Includable } from "@quiver/protocol/shapes/include";
-import type { SearchResponse, SearchResult } from "@quiver/protocol/shapes/search";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Includable } from "@quiverdb/protocol/shapes/include";
+import type { SearchResponse, SearchResult } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import { recordOf } from "../collection/identities.ts";
 import { numberJson, pairsOf, valueJson } from "../collection/reading.ts";

@@ -5,7 +5,7 @@
 // With another order or filter a cursor would list some records twice and others never, without a sign of it. The checksums find such
 // mistakes. They are no protection, and need be none: a cursor says only where a page begins.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { utf8 } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";

@@ -1,6 +1,6 @@
 // Are pages in the order of values, and facets, what plain code finds, and made in steps that do not grow with the records?
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { utf8 } from "../base/bytes.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";

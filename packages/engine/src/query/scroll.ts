@@ -4,8 +4,8 @@
 // on, and of which scroll it is (scroll-cursor.ts): it needs no state and survives writes and restarts. Every record that is there all the
 // time is on exactly one page; one that is replaced meanwhile may be on two if its value changes, or on none.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { compareText, concatenated, readU32Key, text, utf8 } from "../base/bytes.ts";
 import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";

@@ -4,8 +4,8 @@
 // two queries of a batch, between steps of a search, and where very many hits tie. At these points, and before each leg, it checks the
 // deadline.
 
-import { limits } from "@quiver/protocol/limits";
-import type { FilterExplanation, SearchResponse } from "@quiver/protocol/shapes/search";
+import { limits } from "@quiverdb/protocol/limits";
+import type { FilterExplanation, SearchResponse } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import type { TraceSpan } from "../base/trace.ts";
 import { readHead } from "../collection/head.ts";

@@ -4,8 +4,8 @@
 // diverse are chosen (diversity.ts), and then so many are left out as the offset says. With groups, the hits that fill a page may lie deep in the ranking, so a query is run again with a greater depth until the page is
 // full, or there are no more hits.
 
-import { limits } from "@quiver/protocol/limits";
-import type { FilterValue } from "@quiver/protocol/shapes/filter";
+import { limits } from "@quiverdb/protocol/limits";
+import type { FilterValue } from "@quiverdb/protocol/shapes/filter";
 import type { Steps } from "../base/steps.ts";
 import { recordOf } from "../collection/identities.ts";
 import type { Field } from "../metadata/field.ts";

@@ -4,8 +4,8 @@
 // queued, because nobody can predict how long a backup takes. An aborted job stops at its next row, closes its files and store, and ends.
 
 import { Worker } from "node:worker_threads";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { BackupJob, BackupMessage, BackupReport, BackupStart } from "./backup-thread.ts";
 import { threadFile } from "./thread-file.ts";
 import { fromWire } from "./writer-messages.ts";

@@ -7,7 +7,7 @@
 import "./node-host.ts";
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { type BackupHeader, checkChain } from "../backup/header.ts";
 import { applyBackup, checkRestored, verifyBackup } from "../backup/read.ts";
 import { type BackupRequest, writeBackup } from "../backup/write.ts";

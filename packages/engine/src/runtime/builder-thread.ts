@@ -8,8 +8,8 @@
 import "./node-host.ts";
 import { deserialize, serialize } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
-import { limits } from "@quiver/protocol/limits";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";

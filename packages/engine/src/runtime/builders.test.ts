@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, describe, expect, test } from "vitest";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";

@@ -6,7 +6,7 @@
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
-import type { Finding } from "@quiver/protocol/shapes/check";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { Background } from "../base/background.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";

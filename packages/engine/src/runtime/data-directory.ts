@@ -28,7 +28,7 @@ import {
   type Stats,
 } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
 import { diskFailure, storageError } from "../storage/disk-error.ts";
 import { type LockOptions, lockNames, takeLock } from "./directory-lock.ts";

@@ -33,8 +33,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 
 /** Files of the lock. The last three are never created, but SQLite would open them, so none of them may be a link. */
 export const lockNames = [

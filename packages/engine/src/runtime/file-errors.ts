@@ -1,6 +1,6 @@
 // What does a failure to read or write the file of a snapshot mean?
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 /** Translates a failure of the file system into an error of the table. Other errors pass through unchanged. */
 export function fileError(error: unknown): unknown {

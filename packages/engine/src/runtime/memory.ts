@@ -15,7 +15,7 @@
 // changed. Without this the system would kill the whole process.
 
 import { readFileSync } from "node:fs";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 /** Memory for everything except indexes: code, heaps and stacks of the threads, requests, responses and garbage. */
 export const processBytesBeside = 512 * 1024 * 1024;

@@ -5,7 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { provideKernels } from "@quiver/kernels/loader";
+import { provideKernels } from "@quiverdb/kernels/loader";
 import { type Host, useHost } from "../base/host.ts";
 import { kernelBytes } from "./kernel-builds.ts";
 

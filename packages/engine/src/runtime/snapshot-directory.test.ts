@@ -3,8 +3,8 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { SnapshotDirectory } from "./snapshot-directory.ts";
 import { entryText, readEntry } from "./snapshot-entry.ts";

@@ -24,7 +24,7 @@ import {
   rmSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
 import { readBackupHeader, type VerifiedBackup, verifyBackup } from "../backup/read.ts";
 import { failpoint } from "../base/failpoint.ts";

@@ -5,7 +5,7 @@
 
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
 import type { VerifiedBackup } from "../backup/read.ts";
 

@@ -11,6 +11,6 @@ export function threadFile(url: URL): URL {
   if (existsSync(fileURLToPath(url))) return url;
   throw new Error(
     `The file of a thread is missing: ${fileURLToPath(url)}. A bundler that puts a program into one file must leave out ` +
-      "@quiver/database (esbuild: --external:@quiver/database), which then is installed beside the program.",
+      "@quiverdb/database (esbuild: --external:@quiverdb/database), which then is installed beside the program.",
   );
 }

@@ -19,7 +19,7 @@
 //   - a record is removed from the indexes only when no version sees it that may be pinned (`oldestVersion`);
 //   - memory that a search may still find something in is used for something else only through `retire`.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
 import { Identities } from "../collection/identities.ts";

@@ -3,7 +3,7 @@
 // Every message has a number and gets exactly one reply, in any order. Batches travel as transferred buffers. Errors travel as plain
 // objects, from which the receiver rebuilds the error.
 
-import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiver/protocol/errors";
+import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiverdb/protocol/errors";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";

@@ -9,7 +9,7 @@
 import "./node-host.ts";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";

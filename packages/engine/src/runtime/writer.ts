@@ -4,8 +4,8 @@
 // replies only after the write is durable.
 
 import { Worker } from "node:worker_threads";
-import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
 import { threadFile } from "./thread-file.ts";

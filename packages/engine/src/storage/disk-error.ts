@@ -4,7 +4,7 @@
 // a thread that ends while it loads one takes the process with it (`napi_throw`).
 
 import { statfsSync } from "node:fs";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 const fullDisk = /ENOSPC|No space|MAP_FULL|EDQUOT|quota/i;
 const readOnlyDisk = /EROFS|Read-only file system/i;

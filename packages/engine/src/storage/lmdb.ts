@@ -25,7 +25,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import * as lmdb from "lmdb";
 import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isQuiverError } from "@quiver/protocol/errors";
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { compareBytes, u32Key, utf8 } from "../base/bytes.ts";

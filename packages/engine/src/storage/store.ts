@@ -18,7 +18,7 @@
 //
 // `lmdb.ts` and `memory.ts` follow these rules; `store-contract.test.ts` runs the same suite over both.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { toHex, utf8, writeU32LE } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";

@@ -1,4 +1,4 @@
-import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import snowball from "snowball-stemmers";
 import { describe, expect, test } from "vitest";

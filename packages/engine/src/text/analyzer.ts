@@ -19,7 +19,7 @@
 //
 // One file: an analyzer is the chain of these steps, and each step is a few lines.
 
-import type { AnalyzedWord, DropReason, TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { AnalyzedWord, DropReason, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
 import { bytesBeyond } from "../base/bytes.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";

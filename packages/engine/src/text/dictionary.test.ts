@@ -5,7 +5,7 @@
 // stemmer that costs more fails. On whole dictionaries: docs/decisions/text-analysis.md.
 
 import { readdirSync, readFileSync } from "node:fs";
-import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { createAnalyzer } from "./analyzer.ts";
 import { languages } from "./languages.ts";

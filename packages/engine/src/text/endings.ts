@@ -10,7 +10,7 @@
 // here lose little when words are simply folded before they are stemmed (Danish, Dutch, Finnish, German, Norwegian, Russian,
 // Swedish), or nothing was found to do better (Arabic).
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { fold } from "./fold.ts";
 
 /** Per language: endings as its stemmer expects them. The longest one that matches a word, apart from marks, is used. */

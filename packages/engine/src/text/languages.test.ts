@@ -1,7 +1,7 @@
 // How does each language analyse a real sentence, and does the table in the documentation match?
 
 import { readFileSync } from "node:fs";
-import { type TextLanguage, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { canonicalStopWord, createAnalyzer } from "./analyzer.ts";
 import { fold } from "./fold.ts";

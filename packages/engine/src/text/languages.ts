@@ -5,7 +5,7 @@
 // One line a language: its stop words, its Snowball stemmer where there is one, and what an apostrophe means in
 // it. The names are those of the API (protocol/shapes/index-definition); a new language is one line here and one there.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import * as stopword from "stopword";
 import { englishStopWords } from "./stop-words.ts";
 

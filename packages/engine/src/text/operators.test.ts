@@ -1,5 +1,5 @@
-import { isQuiverError, type QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Clause, parseOperators } from "./operators.ts";

@@ -23,8 +23,8 @@
 //
 // Takes time in proportion to the query.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { gramsOfQuery, isRun, lettersOf } from "./grams.ts";
 import { tokenizeInSteps } from "./tokenize.ts";

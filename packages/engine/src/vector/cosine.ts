@@ -6,7 +6,7 @@
 //
 // Bound: as for the dot product, divided by the norms; a row keeps 1 / |x| as its factor, 0 for the zero vector.
 
-import { relativeError, underflowPerTerm } from "@quiver/kernels/rounding";
+import { relativeError, underflowPerTerm } from "@quiverdb/kernels/rounding";
 import { exactDotAndNorm, found, squaredNorm } from "./exact.ts";
 import type { Metric } from "./metric.ts";
 

@@ -5,7 +5,7 @@
 // Bound: the kernel's sum is off by at most gamma * sum |q_i x_i| (kernels/rounding), and the sum of magnitudes is at
 // most |q| |x| (Cauchy and Schwarz), so a row keeps its norm as its factor.
 
-import { relativeError, underflowPerTerm } from "@quiver/kernels/rounding";
+import { relativeError, underflowPerTerm } from "@quiverdb/kernels/rounding";
 import { exactDot, squaredNorm } from "./exact.ts";
 import type { Metric } from "./metric.ts";
 

@@ -5,7 +5,7 @@
 // Bound: all terms are positive, so the kernel's relative error is that of the sum itself, and a row needs no factor:
 // v in D * [1 - gamma, 1 + gamma] means D in v * [1 / (1 + gamma), 1 / (1 - gamma)].
 
-import { relativeError, underflowPerTerm } from "@quiver/kernels/rounding";
+import { relativeError, underflowPerTerm } from "@quiverdb/kernels/rounding";
 import { exactSquaredDistance } from "./exact.ts";
 import type { Metric } from "./metric.ts";
 

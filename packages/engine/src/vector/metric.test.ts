@@ -1,6 +1,6 @@
-import { padded } from "@quiver/kernels/loader";
-import { dotRows, l2Rows } from "@quiver/kernels/reference";
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { padded } from "@quiverdb/kernels/loader";
+import { dotRows, l2Rows } from "@quiverdb/kernels/reference";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { exactDot, exactDotAndNorm, found, squaredNorm } from "./exact.ts";

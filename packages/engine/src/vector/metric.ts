@@ -8,8 +8,8 @@
 // the same score in every index and in the scan of the fresh tail. No f32 input makes them overflow: the largest
 // sum is 65,535 * (2 * 3.4e38)^2 = 3.1e82.
 
-import type { KernelName } from "@quiver/kernels/loader";
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { KernelName } from "@quiverdb/kernels/loader";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 
 /** The exact distance of the query to the row that begins at `offset` of `rows`, both counted in floats. */
 export type ExactDistance = (rows: Float32Array, offset: number) => number;

@@ -1,6 +1,6 @@
 // Which metrics exist?
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { cosine } from "./cosine.ts";
 import { dotProduct } from "./dot-product.ts";
 import { euclidean } from "./euclidean.ts";

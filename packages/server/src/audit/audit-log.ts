@@ -13,9 +13,9 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { AuditEntry, AuditList } from "@quiver/protocol/shapes/audit";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { AuditEntry, AuditList } from "@quiverdb/protocol/shapes/audit";
 
 export const auditFileName = "audit.log";
 

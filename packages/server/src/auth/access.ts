@@ -4,10 +4,10 @@
 // and where it names collections. A request for a collection outside the key's set is rejected whether the collection exists or not, so
 // that the key reveals nothing about other collections. If an endpoint declares nothing, the strictest rule applies.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { Route } from "@quiver/protocol/routes";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import { type Role, roles } from "@quiver/protocol/shapes/key";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { Route } from "@quiverdb/protocol/routes";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { type Role, roles } from "@quiverdb/protocol/shapes/key";
 
 /** What an endpoint requires of its callers. */
 export type Need = {

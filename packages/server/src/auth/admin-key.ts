@@ -11,7 +11,7 @@ import { randomBytes, scrypt } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import type { Credentials } from "@quiver/engine/database/contract";
+import type { Credentials } from "@quiverdb/engine/database/contract";
 import { digest, randomSecret, sameDigest } from "./secrets.ts";
 
 export const adminKeyFileName = "admin-key";

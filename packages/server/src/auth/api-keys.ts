@@ -12,12 +12,12 @@
 // have not started yet (`Access.requireValid`). The last use is stored at most once a minute, and at close.
 
 import { randomBytes } from "node:crypto";
-import { type Credentials, checkRowFilter } from "@quiver/engine/database/contract";
-import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiver/protocol/collection-name";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiver/protocol/shapes/key";
+import { type Credentials, checkRowFilter } from "@quiverdb/engine/database/contract";
+import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiverdb/protocol/collection-name";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiverdb/protocol/shapes/key";
 import { fieldError } from "../request/validation.ts";
 import { Access } from "./access.ts";
 import { BackgroundWrites } from "./background-writes.ts";

@@ -1,5 +1,5 @@
-import { isQuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { describe, expect, test } from "vitest";
 import { FailedAttempts, networkOf } from "./failed-attempts.ts";
 

@@ -9,8 +9,8 @@
 // whole /64. Memory is bounded: beyond `addressesMax` the oldest window is forgotten.
 
 import { isIPv4, isIPv6 } from "node:net";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 
 type Window = { failures: number; endsMs: number };
 

@@ -9,8 +9,8 @@
 //
 // The check runs before the body is read. What the caller may do is decided in access.ts.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { Session } from "@quiver/protocol/shapes/session";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { Session } from "@quiverdb/protocol/shapes/session";
 import { isLoopback } from "../config.ts";
 import { Access } from "./access.ts";
 import type { AdminKey } from "./admin-key.ts";

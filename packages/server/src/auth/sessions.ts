@@ -3,10 +3,10 @@
 // A session is stored under the digest of its token; only the client has the token itself. It lives for `limits.sessionIdleMs` after its
 // last use. The last use is stored at most once a minute, and at close, so that after a restart a session expires at most a minute early.
 
-import type { Credentials } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { Session } from "@quiver/protocol/shapes/session";
+import type { Credentials } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { Session } from "@quiverdb/protocol/shapes/session";
 import { Access } from "./access.ts";
 import { BackgroundWrites } from "./background-writes.ts";
 import { digest, randomSecret } from "./secrets.ts";

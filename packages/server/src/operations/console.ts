@@ -11,7 +11,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ConfigError } from "../config.ts";
 import { consoleFiles } from "./console-files.ts";

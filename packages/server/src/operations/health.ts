@@ -1,7 +1,7 @@
 // Is the server alive, and is it ready?
 
-import type { Database, DatabaseStatistics } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
+import type { Database, DatabaseStatistics } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance } from "fastify";
 
 const options = {

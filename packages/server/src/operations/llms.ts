@@ -3,8 +3,8 @@
 // /llms.txt (https://llmstxt.org): what this is, how to call it, every operation in a line with the example of its body, and where the rest
 // is. It is made of the list of routes, so it is always that of this server.
 
-import { examples } from "@quiver/protocol/examples";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import { examples } from "@quiverdb/protocol/examples";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import type { FastifyInstance } from "fastify";
 import { docsPath } from "./docs.ts";
 import { introduction, openapiPaths, tagTexts } from "./openapi.ts";

@@ -10,7 +10,7 @@
 // The line of a request has a fixed form, so it is put together here, without pino, which makes lines of any form.
 
 import { hostname } from "node:os";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from "pino";
 import type { LogLevel } from "../config.ts";
 

@@ -8,7 +8,7 @@ import {
   type DatabaseStatistics,
   type DiskUse,
   scheduler,
-} from "@quiver/engine/database/contract";
+} from "@quiverdb/engine/database/contract";
 import type { FastifyInstance } from "fastify";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";

@@ -3,10 +3,10 @@
 // @fastify/swagger walks the registered endpoints and reads the documentation of each, which this file generates from the list of routes.
 //   Response schemas appear only in the document; responses are not serialised by them.
 
-import { errorKinds } from "@quiver/protocol/errors";
-import { examples } from "@quiver/protocol/examples";
-import type { Route, RouteName } from "@quiver/protocol/routes";
-import { ErrorShape } from "@quiver/protocol/shapes/common";
+import { errorKinds } from "@quiverdb/protocol/errors";
+import { examples } from "@quiverdb/protocol/examples";
+import type { Route, RouteName } from "@quiverdb/protocol/routes";
+import { ErrorShape } from "@quiverdb/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
 import type { TSchema } from "typebox";
 import { needOf } from "../auth/access.ts";

@@ -7,7 +7,7 @@
 
 import type { IncomingHttpHeaders } from "node:http";
 import type { Context, Span, Tracer } from "@opentelemetry/api";
-import type { Trace, TraceAttributes, TraceSpan } from "@quiver/engine/database/contract";
+import type { Trace, TraceAttributes, TraceSpan } from "@quiverdb/engine/database/contract";
 
 /** Whether the environment asks for traces. */
 export function isTracingWanted(env: NodeJS.ProcessEnv): boolean {

@@ -3,10 +3,10 @@
 // The validator checks the contents of a body against its shape. A route without a body accepts no fields, because they would be dropped
 // silently. Keys of published clients that the server ignores are removed first (client-keys.ts).
 
-import { clientKeysOf } from "@quiver/protocol/client-keys";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
-import type { Route, RouteName } from "@quiver/protocol/routes";
-import { Fields } from "@quiver/protocol/shapes/common";
+import { clientKeysOf } from "@quiverdb/protocol/client-keys";
+import { refuseUnknownFields } from "@quiverdb/protocol/fields";
+import type { Route, RouteName } from "@quiverdb/protocol/routes";
+import { Fields } from "@quiverdb/protocol/shapes/common";
 import { describe, fieldError } from "./validation.ts";
 
 const NoFields = Fields({});

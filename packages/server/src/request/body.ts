@@ -4,8 +4,8 @@
 // request releases its bytes when it was answered or its connection was closed, never earlier, because the parsed body lives as long.
 
 import type { IncomingMessage } from "node:http";
-import { release, type Task } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
+import { release, type Task } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FairShare } from "../fair-share.ts";
 
 /** The bytes that the body of one request takes of the total for all bodies. */

@@ -4,8 +4,8 @@
 // for any other vector, with their position.
 
 import { endianness } from "node:os";
-import type { Steps } from "@quiver/engine/database/contract";
-import type { DenseVector } from "@quiver/protocol/shapes/vector";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import type { DenseVector } from "@quiverdb/protocol/shapes/vector";
 import { FloatArena } from "./float-arena.ts";
 import type { ParsedBody } from "./json.ts";
 import { fieldError } from "./validation.ts";

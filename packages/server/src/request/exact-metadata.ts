@@ -8,10 +8,10 @@
 // extraction is one pass over the body's text that skips strings and arrays of numbers with `indexOf`; requests without numbers in metadata
 // pay only for one walk over the metadata.
 
-import type { Steps, VectorWrite } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import type { Steps, VectorWrite } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { type ParsedBody, textOf } from "./json.ts";
 
 /** The two functions of JSON that TypeScript's library does not declare yet. */

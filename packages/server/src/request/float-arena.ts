@@ -4,7 +4,7 @@
 // A body of one vector takes no more than that one: nobody frees what a query has, and V8 marks its heap for every 64 MB that it has lost
 // sight of. With 128 KiB for each query a search through REST cost a tenth more.
 
-import { release } from "@quiver/engine/database/contract";
+import { release } from "@quiverdb/engine/database/contract";
 
 const chunkFloatsMax = 32 * 1024;
 

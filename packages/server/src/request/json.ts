@@ -4,9 +4,9 @@
 // ordinary keys, and if a key occurs twice, it keeps the last value.
 
 import { isAscii, isUtf8 } from "node:buffer";
-import type { Steps } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { FloatArena } from "./float-arena.ts";
 import { NotJson, parseInPieces, type RecordSpans } from "./large-json.ts";
 import { parseWithFloats } from "./number-list.ts";

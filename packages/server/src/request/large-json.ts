@@ -14,9 +14,9 @@
 // The positions of the items of the array "vectors" are recorded, because exact metadata is extracted from their bytes (exact-metadata.ts);
 // and their vectors are read as floats (record-floats.ts).
 
-import type { Steps } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { RecordFloats } from "./record-floats.ts";
 
 const quoteMark = 0x22;

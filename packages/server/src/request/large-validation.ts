@@ -5,8 +5,8 @@
 // whole body. In a body with several faults, this may report another fault than a validation of the whole would; but an unknown field is
 // reported before all others, as in a small body.
 
-import type { Steps } from "@quiver/engine/database/contract";
-import { refuseUnknownFields } from "@quiver/protocol/fields";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import { refuseUnknownFields } from "@quiverdb/protocol/fields";
 import type { TSchema } from "typebox";
 import { readablePath, type ShapeFault, shapeError } from "./validation.ts";
 

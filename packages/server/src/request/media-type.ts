@@ -2,7 +2,7 @@
 //
 // Every route with a body takes JSON. Those that take many records also take them as lines of JSON, and as MessagePack.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 
 export type BodyFormat = "json" | "ndjson" | "msgpack";
 

@@ -1,10 +1,10 @@
 // Does the reader of MessagePack read what @msgpack/msgpack writes, and does nothing hostile get past it?
 
-import "@quiver/engine/runtime/node-host";
+import "@quiverdb/engine/runtime/node-host";
 import { decode, decodeMulti, Encoder, encode } from "@msgpack/msgpack";
-import { finishAtOnce } from "@quiver/engine/database/contract";
-import type { QuiverError } from "@quiver/protocol/errors";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { finishAtOnce } from "@quiverdb/engine/database/contract";
+import type { QuiverError } from "@quiverdb/protocol/errors";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { withExactMetadata } from "./exact-metadata.ts";

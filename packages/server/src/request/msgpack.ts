@@ -12,9 +12,9 @@
 // that rules this out is as long as the reader. The tests compare it with @msgpack/msgpack (docs/decisions/rest-path.md).
 
 import { isUtf8 } from "node:buffer";
-import type { Steps } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import type { Steps } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import { floatsOf } from "./dense-vectors.ts";
 import { rawJSON } from "./exact-metadata.ts";
 import { FloatArena } from "./float-arena.ts";

@@ -1,7 +1,7 @@
 // Is a body whose vector the kernel reads the same as one that JSON.parse reads?
 
-import "@quiver/engine/runtime/node-host";
-import { finishAtOnce } from "@quiver/engine/database/contract";
+import "@quiverdb/engine/runtime/node-host";
+import { finishAtOnce } from "@quiverdb/engine/database/contract";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseBody } from "./json.ts";

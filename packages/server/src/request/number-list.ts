@@ -11,8 +11,8 @@
 
 import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
-import { FloatListReader } from "@quiver/kernels/float-list";
-import { limits } from "@quiver/protocol/limits";
+import { FloatListReader } from "@quiverdb/kernels/float-list";
+import { limits } from "@quiverdb/protocol/limits";
 
 /** Bytes of the longest list that is read at once; 65,536 numbers at least. */
 export const listBytesMax = 256 * 1024;

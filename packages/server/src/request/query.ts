@@ -3,10 +3,10 @@
 // `name=value` pairs joined by `&`, percent-encoded, `+` for a space. An unknown name is rejected, like an unknown field of a body. A name
 // may occur only once, because it would be unclear which of two values was meant.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { unknownNameError } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { type QueryField, type Route, valueType } from "@quiver/protocol/routes";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { unknownNameError } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { type QueryField, type Route, valueType } from "@quiverdb/protocol/routes";
 import type { Static, TObject } from "typebox";
 import { fieldError } from "./validation.ts";
 

@@ -1,7 +1,7 @@
 // Is a body of records whose vectors the kernel reads the same as one that JSON.parse reads?
 
-import "@quiver/engine/runtime/node-host";
-import { finishAtOnce } from "@quiver/engine/database/contract";
+import "@quiverdb/engine/runtime/node-host";
+import { finishAtOnce } from "@quiverdb/engine/database/contract";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readVectors } from "./dense-vectors.ts";

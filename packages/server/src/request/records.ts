@@ -1,7 +1,7 @@
 // How do the records of a body reach the engine, and when is the body's memory freed?
 
-import { type Deadline, release, type Task, type VectorWrite } from "@quiver/engine/database/contract";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { type Deadline, release, type Task, type VectorWrite } from "@quiverdb/engine/database/contract";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { readVectors } from "./dense-vectors.ts";
 import { withExactMetadata } from "./exact-metadata.ts";
 import type { ParsedBody } from "./json.ts";

@@ -3,8 +3,8 @@
 // Ajv stops at the first fault. For an `anyOf` it reports the faults of every branch and then one for the whole, so the last fault is used;
 // of the branches only the path of the invalid part is used. A message never contains a vector, a text or a password.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { kindOf } from "@quiver/protocol/kind-of";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { kindOf } from "@quiverdb/protocol/kind-of";
 
 /** The part of Ajv's error object (with `verbose`) that is used here. */
 export type ShapeFault = {

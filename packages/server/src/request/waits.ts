@@ -5,8 +5,8 @@
 // its next step.
 
 import type { IncomingMessage } from "node:http";
-import { type Account, type CancelSignal, Deadline, type Trace } from "@quiver/engine/database/contract";
-import { limits } from "@quiver/protocol/limits";
+import { type Account, type CancelSignal, Deadline, type Trace } from "@quiverdb/engine/database/contract";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Access } from "../auth/access.ts";
 import { fieldError } from "./validation.ts";
 

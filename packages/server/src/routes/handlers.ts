@@ -1,11 +1,11 @@
 // What does a route file export, and what do its handlers receive?
 
 import type { IncomingMessage } from "node:http";
-import type { Database, Deadline, RestrictedDatabase } from "@quiver/engine/database/contract";
-import { searchMethods } from "@quiver/engine/database/threads/messages";
-import type { ThreadCollection } from "@quiver/engine/database/threads/thread-database";
-import type { RouteName, routes } from "@quiver/protocol/routes";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { Database, Deadline, RestrictedDatabase } from "@quiverdb/engine/database/contract";
+import { searchMethods } from "@quiverdb/engine/database/threads/messages";
+import type { ThreadCollection } from "@quiverdb/engine/database/threads/thread-database";
+import type { RouteName, routes } from "@quiverdb/protocol/routes";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Static, TSchema } from "typebox";
 import type { Work } from "../admission.ts";
 import type { AuditLog } from "../audit/audit-log.ts";

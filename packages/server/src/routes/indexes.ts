@@ -1,7 +1,7 @@
 // How are indexes created, read and deleted over HTTP?
 
-import { limits } from "@quiver/protocol/limits";
-import { type IndexKind, indexKinds } from "@quiver/protocol/shapes/index-definition";
+import { limits } from "@quiverdb/protocol/limits";
+import { type IndexKind, indexKinds } from "@quiverdb/protocol/shapes/index-definition";
 import { arrayJson, emptyObject, JsonWriter, json } from "../json-answer.ts";
 import { integerParameter } from "../request/query.ts";
 import { fieldError } from "../request/validation.ts";

@@ -1,7 +1,7 @@
 // How are API keys created, listed and revoked over HTTP, and how is the audit log read?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { ApiKeys } from "../auth/api-keys.ts";
 import type { Gate } from "../auth/gate.ts";
 import { json } from "../json-answer.ts";

@@ -1,8 +1,8 @@
 // How are the vectors that match a filter counted, listed, changed and deleted over HTTP?
 
-import { type StoredVector, valueJson } from "@quiver/engine/database/contract";
-import type { Includable } from "@quiver/protocol/shapes/include";
-import type { Facets } from "@quiver/protocol/shapes/matching";
+import { type StoredVector, valueJson } from "@quiverdb/engine/database/contract";
+import type { Includable } from "@quiverdb/protocol/shapes/include";
+import type { Facets } from "@quiverdb/protocol/shapes/matching";
 import { arrayJson, emptyObject, JsonWriter, json } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";

@@ -4,10 +4,10 @@
 // has a handler; `registerRoutes` asserts the rest when the server starts.
 
 import { Readable } from "node:stream";
-import type { Database } from "@quiver/engine/database/contract";
-import { isQuiverError } from "@quiver/protocol/errors";
-import { invariant } from "@quiver/protocol/invariant";
-import { type Route, type RouteName, routes } from "@quiver/protocol/routes";
+import type { Database } from "@quiverdb/engine/database/contract";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { AuditedChange, AuditLog } from "../audit/audit-log.ts";
 import { type Access, type Need, needOf, nobody } from "../auth/access.ts";

@@ -1,10 +1,10 @@
 // How are searches served over HTTP?
 
-import { type Collection, type Deadline, resultJson, type Steps } from "@quiver/engine/database/contract";
-import type { ThreadCollection } from "@quiver/engine/database/threads/thread-database";
-import { invariant } from "@quiver/protocol/invariant";
-import { limits } from "@quiver/protocol/limits";
-import { Neighbors, type SearchResponse } from "@quiver/protocol/shapes/search";
+import { type Collection, type Deadline, resultJson, type Steps } from "@quiverdb/engine/database/contract";
+import type { ThreadCollection } from "@quiverdb/engine/database/threads/thread-database";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
+import { Neighbors, type SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
 import { readExamples, readVector, readVectors } from "../request/dense-vectors.ts";
 import { fieldParameters } from "../request/query.ts";

@@ -1,7 +1,7 @@
 // How are snapshots created, listed, transferred and restored over HTTP?
 
 import { Readable } from "node:stream";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { Access } from "../auth/access.ts";
 import { FileAnswer } from "../file-answer.ts";
 import { json } from "../json-answer.ts";

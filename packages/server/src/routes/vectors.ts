@@ -1,8 +1,8 @@
 // How are vectors read and deleted over HTTP, by id and by document?
 
-import type { StoredVector, VectorExport } from "@quiver/engine/database/contract";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { Filter } from "@quiver/protocol/shapes/filter";
+import type { StoredVector, VectorExport } from "@quiverdb/engine/database/contract";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { asJson, emptyObject, JsonWriter } from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 import { filterParameter, idParameter } from "../request/query.ts";

@@ -1,7 +1,7 @@
 // How are the versions of a collection read over HTTP?
 
-import { invariant } from "@quiver/protocol/invariant";
-import { limits } from "@quiver/protocol/limits";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
 import { json } from "../json-answer.ts";
 import { integerParameter } from "../request/query.ts";
 import type { Handlers } from "./handlers.ts";

@@ -7,8 +7,8 @@
 import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { Agent, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { pipeline } from "node:stream";
-import { QuiverError } from "@quiver/protocol/errors";
-import { type RouteName, routes } from "@quiver/protocol/routes";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { type RouteName, routes } from "@quiverdb/protocol/routes";
 import { linger } from "../accounting.ts";
 import type { Connections } from "../connections.ts";
 import { errorAnswer } from "../error-answer.ts";

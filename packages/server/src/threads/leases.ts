@@ -4,8 +4,8 @@
 // secret for `leaseMs`, and asks again after that; refusals are never kept. So the owner learns of every use within that time, which is
 // how precise `last_used_at` is. A key that is revoked is forgotten by all threads before the revocation is acknowledged.
 
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { Role } from "@quiver/protocol/shapes/key";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { Role } from "@quiverdb/protocol/shapes/key";
 import { Access } from "../auth/access.ts";
 import { requireUnexpired, revokedError } from "../auth/api-keys.ts";
 import type { Credentials, Gate } from "../auth/gate.ts";

@@ -6,8 +6,8 @@
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { type Database, threadFile } from "@quiver/engine/database/contract";
-import { Calls } from "@quiver/engine/database/threads/calls";
+import { type Database, threadFile } from "@quiverdb/engine/database/contract";
+import { Calls } from "@quiverdb/engine/database/threads/calls";
 import type { SharedLimits } from "../application.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { CompleteServerConfig } from "../config.ts";

@@ -8,7 +8,7 @@
 // A row has one writer, and a number at a multiple of eight bytes is written and read whole by every processor that Node.js runs on. Another
 // thread may read it a moment late. `FairShare.take` therefore counts first and looks afterwards.
 
-import { invariant } from "@quiver/protocol/invariant";
+import { invariant } from "@quiverdb/protocol/invariant";
 import type { Counts } from "../fair-share.ts";
 
 /** The limits that threads share. */

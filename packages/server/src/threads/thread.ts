@@ -3,10 +3,10 @@
 // The HTTP application with the endpoints of `threadRoutes`, on the port that all threads share. Everything else is forwarded to the owner.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { Calls } from "@quiver/engine/database/threads/calls";
-import { ThreadDatabase } from "@quiver/engine/database/threads/thread-database";
-import { invariant } from "@quiver/protocol/invariant";
-import { limits } from "@quiver/protocol/limits";
+import { Calls } from "@quiverdb/engine/database/threads/calls";
+import { ThreadDatabase } from "@quiverdb/engine/database/threads/thread-database";
+import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
 import type { FastifyListenOptions } from "fastify";
 import { createApplication } from "../application.ts";
 import { openGate } from "../auth/gate.ts";

@@ -1,7 +1,7 @@
 // Messages between a running database and the thread that checks a collection or its snapshots.
 
-import type { CheckReport } from "@quiver/protocol/shapes/check";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 
 export type CheckStart = CollectionCheckStart | SnapshotCheckStart;

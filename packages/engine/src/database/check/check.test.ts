@@ -12,8 +12,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { VectorInput } from "@quiver/protocol/shapes/vector";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { u53Key, utf8 } from "../../base/bytes.ts";
 import { recentBlockBytes, recentRowBytes } from "../../collection/recent-entries.ts";

@@ -9,7 +9,7 @@
 
 import { existsSync } from "node:fs";
 import { deserialize } from "node:v8";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { readU32Key, toHex, u32Key } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce } from "../../base/steps.ts";

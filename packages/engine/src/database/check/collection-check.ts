@@ -2,8 +2,8 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Finding, NotCompared } from "@quiver/protocol/shapes/check";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Finding, NotCompared } from "@quiverdb/protocol/shapes/check";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../../base/bytes.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";

@@ -7,8 +7,8 @@
 import "../../runtime/node-host.ts";
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
 import type { CatalogEntry } from "../../collection/catalog.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { verifyCatalog } from "../../collection/verify-catalog.ts";

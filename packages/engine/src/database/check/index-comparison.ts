@@ -2,9 +2,9 @@
 //
 // The comparison (posting-sums.ts) runs in time slices, because these indexes belong to the request thread.
 
-import { isQuiverError } from "@quiver/protocol/errors";
-import type { Finding } from "@quiver/protocol/shapes/check";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { readU32Key } from "../../base/bytes.ts";
 import type { Task } from "../../base/scheduler.ts";
 import { RecordReader } from "../../collection/record-reader.ts";

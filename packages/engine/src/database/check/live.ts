@@ -9,8 +9,8 @@
 
 import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { QuiverError } from "@quiver/protocol/errors";
-import type { CheckReport } from "@quiver/protocol/shapes/check";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import { threadFile } from "../../runtime/thread-file.ts";
 import type { CheckReply, CheckStart } from "./check-messages.ts";
 

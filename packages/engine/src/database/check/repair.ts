@@ -18,10 +18,10 @@ import {
   realpathSync,
 } from "node:fs";
 import { join } from "node:path";
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { LoggedRequest } from "../../collection/accept.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import { type CatalogEntry, type CatalogRequest, catalogChange } from "../../collection/catalog.ts";

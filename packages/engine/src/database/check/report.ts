@@ -1,7 +1,7 @@
 // What did a check find and read?
 
-import { limits } from "@quiver/protocol/limits";
-import type { CheckReport, Finding } from "@quiver/protocol/shapes/check";
+import { limits } from "@quiverdb/protocol/limits";
+import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
 
 /** What was checked of a collection. */
 export type CheckedCollection = CheckReport["collections"][number];

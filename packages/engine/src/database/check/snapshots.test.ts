@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { entryText } from "../../runtime/snapshot-entry.ts";
 import type { Database } from "../contract.ts";

@@ -6,8 +6,8 @@
 // An incremental snapshot whose base is missing is not a finding, because `quiver backup` moves bases elsewhere. A damaged base is one.
 
 import { existsSync } from "node:fs";
-import type { Finding } from "@quiver/protocol/shapes/check";
-import type { Snapshot } from "@quiver/protocol/shapes/snapshot";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
+import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { checkDefinitions } from "../../backup/definitions.ts";
 import type { BackupHeader } from "../../backup/header.ts";
 import { snapshotsDirectory } from "../../runtime/data-directory.ts";

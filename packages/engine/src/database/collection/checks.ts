@@ -1,9 +1,9 @@
 // How is a collection verified while it is served?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { limits } from "@quiver/protocol/limits";
-import type { CheckReport, Finding, NotCompared } from "@quiver/protocol/shapes/check";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import type { CheckReport, Finding, NotCompared } from "@quiverdb/protocol/shapes/check";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { toHex } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";

@@ -1,8 +1,8 @@
 // How are indexes created and deleted, and what is their status?
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { checkFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
 import {
   AnalyzeText,
   type DenseIndex,
@@ -18,7 +18,7 @@ import {
   type SparseIndex,
   type TextAnalysis,
   type TextIndex,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import { compareText } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";

@@ -2,8 +2,8 @@
 //
 // Loading, unloading, and creating and deleting indexes run one at a time. The load state is durable: the next start restores it.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";

@@ -2,17 +2,17 @@
 //
 // Each call reads one version: that of the current view, with its indexes, where it is new enough, otherwise the newest.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { checkFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import {
   CountMatching,
   type Facets,
   FacetVectors,
   FetchVectors,
   ScrollVectors,
-} from "@quiver/protocol/shapes/matching";
+} from "@quiverdb/protocol/shapes/matching";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";

@@ -3,8 +3,8 @@
 // Loaded indexes are measured, others estimated (index-size.ts). A write that would make the collection too large to be loaded again is
 // rejected first.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { Head } from "../../collection/head.ts";
 import type { IndexSize } from "../../index/kind.ts";

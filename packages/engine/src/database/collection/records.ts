@@ -1,7 +1,7 @@
 // How are a collection's records and versions read?
 
-import { refuseUnknownOptions } from "@quiver/protocol/fields";
-import type { Version, VersionList } from "@quiver/protocol/shapes/version";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { readHead } from "../../collection/head.ts";

@@ -2,8 +2,8 @@
 //
 // Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
-import { type IndexKind, kinds, type Recall } from "@quiver/protocol/shapes/index-definition";
-import type * as search from "@quiver/protocol/shapes/search";
+import { type IndexKind, kinds, type Recall } from "@quiverdb/protocol/shapes/index-definition";
+import type * as search from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { turned } from "../../base/scheduler.ts";

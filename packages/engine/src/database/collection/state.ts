@@ -3,8 +3,8 @@
 // Its catalog entry, its store, its gate, and the indexer while it is loaded. This file also decides which version a read sees: a version
 // that was acknowledged or returned once is visible to every later read.
 
-import { isQuiverError } from "@quiver/protocol/errors";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import { isQuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { CatalogEntry } from "../../collection/catalog.ts";

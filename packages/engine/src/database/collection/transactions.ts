@@ -1,13 +1,13 @@
 // How are transactions opened, filled and ended, and what is their status?
 
 import { createHash, randomBytes } from "node:crypto";
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import type {
   FlatTransactionStatus,
   TransactionCreated,
   TransactionList,
   TransactionStatus,
-} from "@quiver/protocol/shapes/transaction";
+} from "@quiverdb/protocol/shapes/transaction";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type IndexedTransaction, indexedMs } from "../../collection/indexed.ts";

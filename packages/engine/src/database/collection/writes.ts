@@ -3,11 +3,11 @@
 // A write is acknowledged when it is durable and searches see it. A write that needs more memory than there is, or that would leave the
 // indexes too far behind, waits or is rejected before the writer gets it.
 
-import { counted } from "@quiver/protocol/counted";
-import { checkFields } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
-import { limits } from "@quiver/protocol/limits";
-import { DeleteMatching, ExactPatch, ExactUpdateMatching } from "@quiver/protocol/shapes/matching";
+import { counted } from "@quiverdb/protocol/counted";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { limits } from "@quiverdb/protocol/limits";
+import { DeleteMatching, ExactPatch, ExactUpdateMatching } from "@quiverdb/protocol/shapes/matching";
 import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { WriteRequest } from "../../collection/accept.ts";

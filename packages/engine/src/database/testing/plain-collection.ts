@@ -1,7 +1,7 @@
 // A collection in memory, of the modules that run without Node.js: store, log, indexer and searches in one thread.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
-import type * as search from "@quiver/protocol/shapes/search";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import type * as search from "@quiverdb/protocol/shapes/search";
 import { Background } from "../../base/background.ts";
 import type { Deadline } from "../../base/deadline.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";

@@ -1,7 +1,7 @@
 // Steps that make the same collection, and the same answers, in any engine: records of all sorts, all kinds of index, searches of each.
 
-import { randomNumbers } from "@quiver/kernels/random";
-import type * as search from "@quiver/protocol/shapes/search";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import type * as search from "@quiverdb/protocol/shapes/search";
 import type { VectorWrite } from "../../collection/schema.ts";
 
 /** What the steps need of a collection. */

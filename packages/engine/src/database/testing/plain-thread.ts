@@ -56,7 +56,7 @@ for (const name of ["node:fs", "buffer"])
     () => {},
   );
 
-const { provideKernels } = await import("@quiver/kernels/loader");
+const { provideKernels } = await import("@quiverdb/kernels/loader");
 provideKernels((build) => readFileSync(new URL(`../../../../kernels/dist/${build}.wasm`, import.meta.url)));
 const { PlainCollection } = await import("./plain-collection.ts");
 const { definition, indexes, takeSteps } = await import("./plain-steps.ts");

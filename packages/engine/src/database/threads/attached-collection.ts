@@ -4,7 +4,7 @@
 // began, which one load from shared memory tells, and if nothing that it reads was freed, which pinning its epoch tells. Otherwise the
 // thread asks the owner for a newer one; searches that need the same ask once.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Deadline } from "../../base/deadline.ts";
 import { EpochReader, tableNumber } from "../../base/epochs.ts";
 import { invariant } from "../../base/invariant.ts";

@@ -4,7 +4,7 @@
 // every version that has it. A record that the view sees and that was deleted since may be gone; then the owner answers the search
 // (`Elsewhere`).
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { EpochReader } from "../../base/epochs.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";

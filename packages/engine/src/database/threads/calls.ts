@@ -8,7 +8,7 @@
 // writer is never reported as stopped.
 
 import type { MessagePort, Transferable, Worker } from "node:worker_threads";
-import { isQuiverError, QuiverError } from "@quiver/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { type CallLimits, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 

@@ -8,8 +8,8 @@
 //                     delete      a record
 //   owner -> thread   close       a store: the collection is about to be closed
 
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Account } from "../../base/fair-queue.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";

@@ -5,7 +5,7 @@
 //
 // A view that is posted stays pinned here until the thread says that it has pinned it itself, or dies.
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { CallLimits } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { Rows } from "../../collection/rows.ts";

@@ -6,10 +6,10 @@
 //                                                                 └─ Elsewhere: the owner searches
 
 import "../../runtime/node-host.ts";
-import { invariant } from "@quiver/protocol/invariant";
-import type { Filter } from "@quiver/protocol/shapes/filter";
-import { kinds } from "@quiver/protocol/shapes/index-definition";
-import type * as search from "@quiver/protocol/shapes/search";
+import { invariant } from "@quiverdb/protocol/invariant";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { kinds } from "@quiverdb/protocol/shapes/index-definition";
+import type * as search from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Collection, Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { setImmediate as turn } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";

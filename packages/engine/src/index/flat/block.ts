@@ -24,7 +24,7 @@ import {
   padded,
   pageBytes,
   pagesMax,
-} from "@quiver/kernels/loader";
+} from "@quiverdb/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
 import { attachOnce, nextMemoryId } from "../attached.ts";
 

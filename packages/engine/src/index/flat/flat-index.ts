@@ -15,7 +15,7 @@
 // Other threads may read rows while this one changes them (attached-rows.ts): whatever moves or overwrites a row that one of them may know is
 // counted (base/sequence-lock.ts).
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import { SequenceLock } from "../../base/sequence-lock.ts";
 import { squaredNorm } from "../../vector/exact.ts";

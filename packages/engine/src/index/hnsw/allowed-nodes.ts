@@ -4,7 +4,7 @@
 // Made once for a set (node-blocks.ts), and remembered with it: sets are used for many queries (query/filter/set-cache.ts). A node that is
 // given to another record later keeps its bit, so what is found is tested by name.
 
-import { seedsMax } from "@quiver/kernels/hnsw";
+import { seedsMax } from "@quiverdb/kernels/hnsw";
 import { bitsOf, countBits, type OrdinalBitmap } from "../ordinal-bitmap.ts";
 
 export class AllowedNodes {

@@ -1,8 +1,8 @@
 // Dense searches among allowed ordinals: exact ones have the k best of these, and the graph never fewer than k.
 
-import { seedsMax } from "@quiver/kernels/hnsw";
-import { randomNumbers } from "@quiver/kernels/random";
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { seedsMax } from "@quiverdb/kernels/hnsw";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";

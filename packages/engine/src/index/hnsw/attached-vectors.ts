@@ -1,6 +1,6 @@
 // What does a thread know of the vectors of a dense index that another one owns?
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { metrics } from "../../vector/metrics.ts";
 import { attachOnce } from "../attached.ts";
 import { type AttachableRows, AttachedRows } from "../flat/attached-rows.ts";

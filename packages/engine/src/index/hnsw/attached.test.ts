@@ -1,6 +1,6 @@
 // Does a reader of another thread find all that its version sees, while the owner goes on?
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { HnswIndex } from "./hnsw-index.ts";

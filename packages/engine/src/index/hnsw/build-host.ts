@@ -1,6 +1,6 @@
 // What do the parts of building ask of the index whose graphs they build?
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { HnswDataType } from "./code-types.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import type { GraphBuilders } from "./jobs.ts";

@@ -1,6 +1,6 @@
 // Does `auto` choose a type that preserves recall, and report the reason?
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { calibrate } from "./calibrate.ts";
 

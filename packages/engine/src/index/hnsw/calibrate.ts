@@ -11,7 +11,7 @@
 // errors of squared distances weigh (N / n)^(2 / d) times as much. So errors are scaled up by this factor for a collection of a million; d
 // is estimated from the distances to the neighbours in the sample (Levina and Bickel, NIPS 2004).
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { exactSquaredDistance } from "../../vector/exact.ts";
 import { buildModes, dataTypeNumbers, type HnswDataType, rescoreDepth } from "./code-types.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";

@@ -1,6 +1,6 @@
 // Does the graph satisfy its invariants?
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";

@@ -2,7 +2,7 @@
 //
 // encoding.ts describes how a vector is encoded, and kernels/assembly/hnsw/keys.ts the layout of the bits.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 
 /** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
 export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;

@@ -1,8 +1,8 @@
 // Is the definition of a dense index complete and possible, and what are its defaults?
 
-import { checkFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { DenseIndex, denseDataTypes, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { DenseIndex, denseDataTypes, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
 

@@ -1,7 +1,7 @@
 // Do codes represent their vectors, and never contain NaN?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { type HnswDataType, hnswDataTypes, rescoreDepth } from "./code-types.ts";
 import { Encoding } from "./encoding.ts";

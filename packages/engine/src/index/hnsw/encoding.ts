@@ -14,7 +14,7 @@
 //
 // The steps from a vector to its code share one set of buffers, so they are one class, and one file.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
 import { type CodeKind, codeKinds, codeSizes, type HnswDataType, queryFieldsBytes } from "./code-types.ts";
 import { greatestOf, halfOf, lengthOf, powerBelow } from "./magnitudes.ts";

@@ -1,7 +1,7 @@
 // Does a search in steps miss nothing while records are added, removed and moved?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";

@@ -2,8 +2,8 @@
 //
 // The memory is drawn in kernels/assembly/hnsw/layout.ts.
 
-import { lockCount, seedsMax } from "@quiver/kernels/hnsw";
-import { pageBytes, pagesMax } from "@quiver/kernels/loader";
+import { lockCount, seedsMax } from "@quiverdb/kernels/hnsw";
+import { pageBytes, pagesMax } from "@quiverdb/kernels/loader";
 
 /** Beams are not longer than this: a search that needs more reads all records. */
 export const efMax = 4_096;

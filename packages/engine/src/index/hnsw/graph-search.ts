@@ -7,7 +7,7 @@
 // no slot any more. So slots are used again after some milliseconds, while searches in steps go on, and views stay pinned for long. The
 // epoch of the view (runtime/view.ts) is for all else: names, and what they lead to.
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";

@@ -6,8 +6,8 @@
 //
 // The thread that creates a graph owns it: only this thread takes and frees slots. Other threads `attach` to the shared memory.
 
-import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiver/kernels/hnsw";
-import { pageBytes, pagesMax } from "@quiver/kernels/loader";
+import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiverdb/kernels/hnsw";
+import { pageBytes, pagesMax } from "@quiverdb/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
 import { attachOnce, nextMemoryId } from "../attached.ts";
 import type { AllowedNodes } from "./allowed-nodes.ts";

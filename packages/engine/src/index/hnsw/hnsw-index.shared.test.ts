@@ -1,6 +1,6 @@
 // Which recall has the graph on public data sets?
 
-import { type MetricName, metricNames } from "@quiver/protocol/shapes/index-definition";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";

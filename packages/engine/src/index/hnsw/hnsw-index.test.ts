@@ -1,7 +1,7 @@
 // Does the graph find what the exact index finds, through all changes?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";

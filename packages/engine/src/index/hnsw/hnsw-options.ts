@@ -1,6 +1,6 @@
 // What are the options of an HNSW index and of its searches?
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { HnswDataType } from "./code-types.ts";

@@ -3,8 +3,8 @@
 // They are built only from the stored vectors. A checkpoint is taken when no builder is working, and the index does not change until it is
 // written.
 
-import { limits } from "@quiver/protocol/limits";
-import type { DenseIndex } from "@quiver/protocol/shapes/index-definition";
+import { limits } from "@quiverdb/protocol/limits";
+import type { DenseIndex } from "@quiverdb/protocol/shapes/index-definition";
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import type {
   IndexDependencies,

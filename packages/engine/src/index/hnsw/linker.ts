@@ -3,7 +3,7 @@
 // One object for each thread and graph. It works in its own scratch memory inside the graph's memory and follows the protocol in
 // kernels/assembly/hnsw/layout.ts, so other threads may search and build meanwhile; only `redraw` needs all other builders idle.
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
 import { Graph, type SharedGraph } from "./graph.ts";

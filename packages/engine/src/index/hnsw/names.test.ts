@@ -1,6 +1,6 @@
 // Do equal vectors meet under one name, and part again?
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { absent } from "../ordinal-map.ts";

@@ -4,7 +4,7 @@
 // of a partition and a node in it, in one u32. Searches read the map (graph-search.ts); only the owner of the graphs writes it
 // (graph-set.ts, graph-jobs.ts).
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";

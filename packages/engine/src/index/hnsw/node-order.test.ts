@@ -1,7 +1,7 @@
 // Does a graph in another order find the same, and lie as it should?
 
-import { none } from "@quiver/kernels/hnsw";
-import { randomNumbers } from "@quiver/kernels/random";
+import { none } from "@quiverdb/kernels/hnsw";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";

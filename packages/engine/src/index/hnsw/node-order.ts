@@ -5,7 +5,7 @@
 // side, and so do, family by family, those of the children. The copy has the same nodes and the same links, so it finds the same.
 // Measured in docs/decisions/hnsw-speed.md.
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Graph } from "./graph.ts";
 import { kinds } from "./slot-kinds.ts";

@@ -1,7 +1,7 @@
 // Does the index stay correct if vectors are equal, have no direction, or are closer than its codes can distinguish?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { FlatIndex } from "../flat/flat-index.ts";

@@ -8,7 +8,7 @@
 // epoch begins; when every thread has left the older epochs, their slots are free. Sweeps precede insertions (graph-jobs.ts), so that
 // during a sweep at most a twelfth of the nodes is added: if all vectors are continuously replaced, a quarter of the slots is dead.
 
-import { none } from "@quiver/kernels/hnsw";
+import { none } from "@quiverdb/kernels/hnsw";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";

@@ -4,7 +4,7 @@
 // *by the codes* if its code compares as farther than the last entry of the beam, or than the last one that was scored exactly: better
 // codes would have found it. All other losses are due to the graph: no path led there. Each vector is also searched for itself.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Candidates } from "../contract.ts";
 

@@ -5,8 +5,8 @@
 // step that adds and subtracts both halves joins them (as the fast rotation of the RaBitQ library does). All is IEEE arithmetic on f64:
 // equal seeds make equal bits on every machine. In JavaScript it took 20 microseconds for 768 values, a fifth of a search; the kernel takes 3.
 
-import { instantiate, type Kernels, pageBytes } from "@quiver/kernels/loader";
-import { randomNumbers } from "@quiver/kernels/random";
+import { instantiate, type Kernels, pageBytes } from "@quiverdb/kernels/loader";
+import { randomNumbers } from "@quiverdb/kernels/random";
 
 export class Rotation {
   /** What `apply` rotates. Followed in memory by the signs, 1 or -1, of all rounds. */

@@ -6,7 +6,7 @@
 // Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the
 // vector whose values are all zero has no direction. It is in none of them, and its score is known.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { nextMemoryId } from "../attached.ts";

@@ -13,7 +13,7 @@
 //
 // What the owner does to rows and what a reader may rely on are one agreement, so both are in this file.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";

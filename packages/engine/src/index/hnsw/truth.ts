@@ -4,7 +4,7 @@
 // so scores are exact. The owner may move rows meanwhile: a moved vector can be missed, or be reported under the name of a removed one; the
 // owner detects both.
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { bestOf, type Candidates, nothing } from "../contract.ts";
 import { FlatIndex, type SharedRows } from "../flat/flat-index.ts";
 

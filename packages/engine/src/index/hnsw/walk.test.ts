@@ -1,7 +1,7 @@
 // Is a replayed search the kernel's search?
 
-import { randomNumbers } from "@quiver/kernels/random";
-import { metricNames } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";

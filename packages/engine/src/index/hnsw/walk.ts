@@ -5,7 +5,7 @@
 // which nodes were compared, in which order, and from which node each was reached. So searches pay nothing for it. A replay takes about ten
 // times as long as its search: 1 ms with a beam of 128, 9 ms with the longest of 4,096 (15,000 vectors of 64 dimensions).
 
-import { none, scratch } from "@quiver/kernels/hnsw";
+import { none, scratch } from "@quiverdb/kernels/hnsw";
 import type { AllowedNodes } from "./allowed-nodes.ts";
 import type { Graph } from "./graph.ts";
 

@@ -2,9 +2,9 @@
 //
 // A collection has one for each declared field, so the kind's object is made for a field.
 
-import { QuiverError } from "@quiver/protocol/errors";
-import { kindOf } from "@quiver/protocol/kind-of";
-import { limits } from "@quiver/protocol/limits";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { limits } from "@quiverdb/protocol/limits";
 import {
   type IndexKind,
   isMetadataIndex,
@@ -12,7 +12,7 @@ import {
   type MetadataIndexName,
   metadataPrefix,
   metadataTypes,
-} from "@quiver/protocol/shapes/index-definition";
+} from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import { type Field, fieldNamed } from "../../metadata/field.ts";
 import type { Index } from "../contract.ts";

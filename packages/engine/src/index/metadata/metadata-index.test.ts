@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { utf8 } from "../../base/bytes.ts";

@@ -2,7 +2,7 @@
 //
 // The reference is the complete result without a set, which the tests of each index compare with brute force.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";

@@ -1,6 +1,6 @@
-import { pageBytes } from "@quiver/kernels/loader";
-import { scratch } from "@quiver/kernels/postings";
-import { randomNumbers } from "@quiver/kernels/random";
+import { pageBytes } from "@quiverdb/kernels/loader";
+import { scratch } from "@quiverdb/kernels/postings";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test, vi } from "vitest";
 import { Arena, arenaBytes } from "./arena.ts";
 import { ArenaReader } from "./segment-memory.ts";

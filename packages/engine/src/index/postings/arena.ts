@@ -6,8 +6,8 @@
 // Memory only grows. Views of a shared memory stay valid when it grows, but do not cover the new part: read `bytes` and the other
 // views again after an allocation. Threads with a reader slot let it grow too, for scratch memory of their own (segment-memory.ts).
 
-import { pageBytes, pagesMax } from "@quiver/kernels/loader";
-import { candidatesBytes, recordSumsBytes, segmentRecordsMax } from "@quiver/kernels/postings";
+import { pageBytes, pagesMax } from "@quiverdb/kernels/loader";
+import { candidatesBytes, recordSumsBytes, segmentRecordsMax } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { nextMemoryId } from "../attached.ts";
 import {

@@ -1,6 +1,6 @@
 // Which are the k best records that a search has found so far?
 
-import { foundBytes, scratch as scratchFields } from "@quiver/kernels/postings";
+import { foundBytes, scratch as scratchFields } from "@quiverdb/kernels/postings";
 import { keepBest } from "../../base/top-k.ts";
 import type { Candidates } from "../contract.ts";
 import type { SegmentMemory } from "./segment-memory.ts";

@@ -3,7 +3,7 @@
 // Records are added to the youngest buffer. When it is long enough, it is frozen (freezing.ts), piece by piece, while records are added to
 // a second one. A buffer that lost all its records is replaced: other threads may be reading it.
 
-import { kinds } from "@quiver/kernels/postings";
+import { kinds } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { assertAscending } from "../contract.ts";
 import { Freezing } from "./freezing.ts";

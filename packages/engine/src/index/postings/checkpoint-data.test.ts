@@ -1,7 +1,7 @@
 // The data of a checkpoint do not change while the index changes, and restore an index with the same results as one built from the records
 // of that moment.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";

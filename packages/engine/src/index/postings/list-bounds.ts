@@ -1,6 +1,6 @@
 // What do the postings of a list add at most?
 
-import { entry, longList, topImpactBits, topImpactsMax } from "@quiver/kernels/postings";
+import { entry, longList, topImpactBits, topImpactsMax } from "@quiverdb/kernels/postings";
 import type { SegmentReader } from "./segment-reader.ts";
 
 /** Upper bounds of what a list's postings add: base + slope * quantized impact for each, `most` for all. */

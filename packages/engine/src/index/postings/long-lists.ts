@@ -11,7 +11,7 @@ import {
   topImpactsMax,
   windowRecords,
   windowsMax,
-} from "@quiver/kernels/postings";
+} from "@quiverdb/kernels/postings";
 import type { Arena } from "./arena.ts";
 import { blockImpactsAt, highImpactCountOf, windowImpactsAt } from "./segment-layout.ts";
 

@@ -2,7 +2,7 @@
 //
 // By the layout of segments (segment.ts, segment-writer.ts), when all records are in segments as long as segments become.
 
-import { entryBytes, kinds, longList, segmentRecordsMax, windowRecords } from "@quiver/kernels/postings";
+import { entryBytes, kinds, longList, segmentRecordsMax, windowRecords } from "@quiverdb/kernels/postings";
 import { arenaBytes } from "./arena.ts";
 import { emptyBufferBytes } from "./buffers.ts";
 import {

@@ -1,6 +1,6 @@
 // Which segments become one next?
 
-import { segmentRecordsMax } from "@quiver/kernels/postings";
+import { segmentRecordsMax } from "@quiverdb/kernels/postings";
 import type { Segment } from "./segment.ts";
 
 /** A segment with this many records, or this fraction of the maximum number of postings, is not merged; smaller neighbours are. */

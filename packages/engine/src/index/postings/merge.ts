@@ -3,7 +3,7 @@
 // A merge writes list by list, in the order of terms, a bounded piece at a time, while searches use the old segments. It leaves out
 // records that were removed before it began. Records removed while it runs are removed from the new segment when it is put in place.
 
-import { kinds } from "@quiver/kernels/postings";
+import { kinds } from "@quiverdb/kernels/postings";
 import type { Arena } from "./arena.ts";
 import type { Segment } from "./segment.ts";
 import { type ImpactOf, SegmentWriter } from "./segment-writer.ts";

@@ -1,6 +1,6 @@
 // Mutable buffers, their lists and the log of retired records, as readers find them that were told of a moment.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { describe, expect, test } from "vitest";
 import { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
 import { RetiredOrdinals } from "./retired-ordinals.ts";

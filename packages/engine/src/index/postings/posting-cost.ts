@@ -1,6 +1,6 @@
 // What does a search among allowed records cost, by scanning all postings and by looking these records up?
 
-import { windowRecords } from "@quiver/kernels/postings";
+import { windowRecords } from "@quiverdb/kernels/postings";
 import type { ChosenWay } from "../kind.ts";
 import type { WeightedTerm } from "./query.ts";
 import type { SegmentReader } from "./segment-reader.ts";

@@ -13,7 +13,7 @@ import {
   topImpactsMax,
   windowRecords,
   windowsMax,
-} from "@quiver/kernels/postings";
+} from "@quiverdb/kernels/postings";
 import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Segment } from "./segment.ts";

@@ -7,7 +7,7 @@
 // Records are numbered by ascending ordinal. The directory (terms, entries) is by ascending term; a list (drawn with its entry in
 // kernels/assembly/postings/layout.ts) lies at its place, counted in bytes from the allocation's beginning.
 
-import { blocksMax, highImpactShare, kinds, longList, windowsMax } from "@quiver/kernels/postings";
+import { blocksMax, highImpactShare, kinds, longList, windowsMax } from "@quiverdb/kernels/postings";
 
 /** Byte offsets of the header's fields: u32, but for the last, f64. */
 export const segmentHeader = {

@@ -11,7 +11,7 @@
 //
 // Views of a shared memory stay valid when it grows, but do not cover the new part.
 
-import { pageBytes } from "@quiver/kernels/loader";
+import { pageBytes } from "@quiverdb/kernels/loader";
 import {
   candidatesBytes,
   foundBytes,
@@ -24,8 +24,8 @@ import {
   segmentRecordsMax,
   termBytes,
   windowRecords,
-} from "@quiver/kernels/postings";
-import { limits } from "@quiver/protocol/limits";
+} from "@quiverdb/kernels/postings";
+import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "../../base/invariant.ts";
 
 /** An arena as other threads see it. Can be posted to them. */

@@ -8,7 +8,7 @@
 // does not matter which of them the shared bits show when the kernel reads them. Readers of one segment share what never changes, and
 // the counts.
 
-import { entry, entryBytes, kinds, windowRecords } from "@quiver/kernels/postings";
+import { entry, entryBytes, kinds, windowRecords } from "@quiverdb/kernels/postings";
 import type { Column } from "../../base/growable.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import { ListsOfTerms } from "./lists-of-terms.ts";

@@ -13,7 +13,7 @@ import {
   queryTerm,
   queryTermBytes,
   windowRecords,
-} from "@quiver/kernels/postings";
+} from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import { type Candidates, nothing } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";

@@ -11,7 +11,7 @@ import {
   longList,
   segmentRecordsMax,
   windowRecords,
-} from "@quiver/kernels/postings";
+} from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
 import { writeHighImpact, writeTopImpacts, writeWindows } from "./long-lists.ts";

@@ -1,6 +1,6 @@
 // How many postings and terms will an index have, by some of its records?
 
-import { longList, segmentRecordsMax } from "@quiver/kernels/postings";
+import { longList, segmentRecordsMax } from "@quiverdb/kernels/postings";
 import type { IndexSize } from "../kind.ts";
 import type { PostingCounts } from "./memory.ts";
 

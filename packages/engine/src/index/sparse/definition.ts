@@ -1,8 +1,8 @@
 // Is the definition of a sparse index complete and possible, and what are its defaults?
 
-import { checkFields } from "@quiver/protocol/fields";
-import { limits } from "@quiver/protocol/limits";
-import { SparseIndex, sparseLevels } from "@quiver/protocol/shapes/index-definition";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import { SparseIndex, sparseLevels } from "@quiverdb/protocol/shapes/index-definition";
 import { checkName, integer, oneOf, requireEnabled } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
 

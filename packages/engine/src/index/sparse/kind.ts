@@ -1,6 +1,6 @@
 // What must the rest of the engine know about sparse indexes?
 
-import type { SparseIndex as SparseDefinition } from "@quiver/protocol/shapes/index-definition";
+import type { SparseIndex as SparseDefinition } from "@quiverdb/protocol/shapes/index-definition";
 import type { Kind, PreparedRecords } from "../kind.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";

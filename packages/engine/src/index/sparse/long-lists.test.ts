@@ -3,7 +3,7 @@
 // Collections large enough that segments are searched by units (kernels/assembly/postings/max-score.ts), with ties, weights of 0, hidden and
 // not allowed records, coarse and fine levels, and more results than the kernel hands over at once.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { test } from "vitest";
 import { keepBest } from "../../base/top-k.ts";
 import { bitmapOf } from "../test/allowed-sets.ts";

@@ -1,6 +1,6 @@
 // How is a graph held against the exact index?
 
-import type { MetricName } from "@quiver/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { expect } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";

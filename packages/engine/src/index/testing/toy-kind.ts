@@ -2,7 +2,7 @@
 //
 // It proves that a kind is one object: a collection can do everything with it that it does with other indexes.
 
-import type { IndexKind, SparseIndex } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind, SparseIndex } from "@quiverdb/protocol/shapes/index-definition";
 import { type Index, seenAndAllowed } from "../contract.ts";
 import type { Kind, Leg, PreparedRecords } from "../kind.ts";
 

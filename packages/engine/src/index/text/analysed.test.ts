@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";

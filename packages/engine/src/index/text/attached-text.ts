@@ -3,7 +3,7 @@
 // The owner describes its parts as they are at a moment (`SharedText`), and posts that; the thread attaches them. The parts keep
 // everything about the records that the thread's version sees: see attached-parts.ts, dictionary-reader.ts, forms-reader.ts and rows-reader.ts.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { attachOnce } from "../attached.ts";
 import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";

@@ -11,7 +11,7 @@
 // If a word matches more terms than it may stand for, those remain that occur in most records of the searched version. Records that
 // only other versions have do not count.
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { compareText } from "../../base/bytes.ts";
 import type { Steps } from "../../base/steps.ts";
 import { EditDistance } from "../../text/edit-distance.ts";

@@ -1,9 +1,9 @@
 // Is the definition of a text index complete and possible, and what are its defaults?
 
-import { checkFields } from "@quiver/protocol/fields";
-import { kindOf } from "@quiver/protocol/kind-of";
-import { limits } from "@quiver/protocol/limits";
-import { TextIndex, textLanguages } from "@quiver/protocol/shapes/index-definition";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { kindOf } from "@quiverdb/protocol/kind-of";
+import { limits } from "@quiverdb/protocol/limits";
+import { TextIndex, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import { bytesBeyond } from "../../base/bytes.ts";
 import { canonicalStopWord } from "../../text/analyzer.ts";
 import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";

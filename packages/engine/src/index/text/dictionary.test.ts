@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";

@@ -1,6 +1,6 @@
 // What must the rest of the engine know about text indexes?
 
-import type { TextIndex as TextDefinition } from "@quiver/protocol/shapes/index-definition";
+import type { TextIndex as TextDefinition } from "@quiverdb/protocol/shapes/index-definition";
 import { host } from "../../base/host.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";

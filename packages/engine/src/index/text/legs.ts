@@ -2,7 +2,7 @@
 //
 // The terms and the filter of a query are computed in steps, once for its search and its explanation.
 
-import { QuiverError } from "@quiver/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";

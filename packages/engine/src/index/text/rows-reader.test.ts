@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { posted } from "../postings/testing/versioned.ts";
 import { Counters, countIn } from "./counters.ts";

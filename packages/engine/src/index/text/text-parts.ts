@@ -9,7 +9,7 @@
 // The writer (text-index.ts) changes the parts. Searches of its thread go through the same parts (text-search.ts), those of other threads
 // through `shared` (attached-text.ts). Rows of positions and forms are frozen with the postings of their records, so that a checkpoint has all three.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { nextMemoryId } from "../attached.ts";

@@ -1,6 +1,6 @@
-import { randomNumbers } from "@quiver/kernels/random";
-import { limits } from "@quiver/protocol/limits";
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { limits } from "@quiverdb/protocol/limits";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";

@@ -2,7 +2,7 @@
 //
 // The measure is an index that has only the records of the version.
 
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { parseOperators } from "../../text/operators.ts";

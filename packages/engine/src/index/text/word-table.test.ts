@@ -1,4 +1,4 @@
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { hashOf, unknown, WordTable } from "./word-table.ts";
 

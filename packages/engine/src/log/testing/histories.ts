@@ -1,6 +1,6 @@
 // How do tests get a log, and inspect the store of a collection?
 
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { toHex } from "../../base/bytes.ts";
 import type { WriteRequest } from "../../collection/accept.ts";

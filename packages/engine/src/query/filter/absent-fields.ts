@@ -3,7 +3,7 @@
 // A filter on a misspelt field is a valid one that matches nothing, or with `ne` everything. Both answers come from what is known anyway:
 // the indexes of fields, and the records that were read to find the matches.
 
-import { isMetadataIndex, metadataPrefix } from "@quiver/protocol/shapes/index-definition";
+import { isMetadataIndex, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../../base/steps.ts";
 import { RecordReader } from "../../collection/record-reader.ts";
 import { ordinalKey } from "../../collection/tables.ts";

@@ -7,7 +7,7 @@
 //   {"and": [{"document_id": "d"}, {"color": "red"}]}     the records of the document are read, if color has no index
 //   {"color": "red"}                                      from its index; without one all records are read
 
-import { limits } from "@quiver/protocol/limits";
+import { limits } from "@quiverdb/protocol/limits";
 import { concatenated, readU32Key, utf8 } from "../../base/bytes.ts";
 import type { Steps } from "../../base/steps.ts";
 import { RecordReader } from "../../collection/record-reader.ts";

@@ -3,7 +3,7 @@
 // The reference is the stemmer of a language on words as they are written, its stem folded. Two words that the reference joins
 // and a term does not are *lost*; two that only the term joins, and that differ in more than marks, are *merged*.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import snowball from "snowball-stemmers";
 import { fold } from "../fold.ts";
 import { languages, respelt } from "../languages.ts";

@@ -3,7 +3,7 @@
 // For each language ordinary words with marks; in scripts without case the marks are points, hamzas, nuktas or the like. For a language
 // without marks they are names and loan words. Words on one line that are joined by = have one stem.
 
-import type { TextLanguage } from "@quiver/protocol/shapes/index-definition";
+import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 
 export const markedWords: Readonly<Record<TextLanguage, string>> = {
   arabic: "أحمد مدرسة كِتَاب إسلام أسئلة مكتبة مُحَمَّد سؤال جزيرة قُرْآن",

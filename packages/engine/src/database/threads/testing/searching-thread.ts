@@ -1,7 +1,7 @@
 // A serving thread without a server: it does what the test asks for.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { invariant } from "@quiver/protocol/invariant";
+import { invariant } from "@quiverdb/protocol/invariant";
 import { Calls } from "../calls.ts";
 import type { SearchMethod } from "../messages.ts";
 import { ThreadDatabase } from "../thread-database.ts";

@@ -2,7 +2,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import "../../../runtime/node-host.ts";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { metrics } from "../../../vector/metrics.ts";
 import { type AttachableRows, AttachedRows } from "../attached-rows.ts";
 

@@ -1,7 +1,7 @@
 // What do the threads of the hammer tell each other?
 
 import type { MessagePort } from "node:worker_threads";
-import type { IndexKind } from "@quiver/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { SharedEpochs } from "../../../base/epochs.ts";
 import type { SharedView } from "../../view.ts";
 import type { SharedHistory } from "./history.ts";

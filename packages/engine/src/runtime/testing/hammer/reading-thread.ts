@@ -2,7 +2,7 @@
 
 import "../../node-host.ts";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { EpochReader } from "../../../base/epochs.ts";
 import { visibleAt } from "../../../collection/visibility.ts";
 import { hammerDrivers } from "../../../index/testing/hammer-drivers.ts";

@@ -2,7 +2,7 @@
 
 import "../../node-host.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
-import { randomNumbers } from "@quiver/kernels/random";
+import { randomNumbers } from "@quiverdb/kernels/random";
 import { Visibility } from "../../../collection/visibility.ts";
 import type { Index } from "../../../index/contract.ts";
 import type { GraphBuilders } from "../../../index/hnsw/jobs.ts";
