@@ -66,7 +66,7 @@ describe("links", () => {
 describe("names of code", () => {
   const code = "export class Store {\n  async *read() {}\n  #close() {}\n}\nexport const limits = {};\n";
 
-  test.each(["Store", "Store.read", "`Store.#close`", "limits", "the first one", "a.ts"])(
+  test.each(["`Store`", "`Store.read`", "`Store.#close`", "`limits`", "none"])(
     "%s leads to its file",
     (text) => {
       expect(check({ "README.md": `[${text}](src/a.ts)`, "src/a.ts": code })).toEqual([]);
@@ -75,8 +75,8 @@ describe("names of code", () => {
 
   test.each([
     ["a name that is gone", "[`none`](src/a.ts)", "none does not occur in the file"],
-    ["a method that is gone", "[Store.write](src/a.ts)", "write does not occur in the file"],
-    ["a missing file", "[Store](src/b.ts)", "src/b.ts is not a file"],
+    ["a method that is gone", "[`Store.write`](src/a.ts)", "write does not occur in the file"],
+    ["a missing file", "[`Store`](src/b.ts)", "src/b.ts is not a file"],
   ])("dead: %s", (_name, readme, fault) => {
     expect(check({ "README.md": readme, "src/a.ts": code })).toEqual([expect.stringContaining(fault)]);
   });

@@ -33,9 +33,9 @@ function deadLinks(
 ): string[] {
   const targets = new Set(files.flatMap((path) => [path, ...foldersOf(path)]));
   return [...documents].flatMap(([path, { links }]) =>
-    links.flatMap(({ target, line, text }) => {
+    links.flatMap(({ target, line, code }) => {
       const source = (file: string) => readFileSync(join(root, posix.dirname(path), file), "utf8");
-      const fault = linkFault(path, target, targets, documents) ?? nameFault(source, target, text);
+      const fault = linkFault(path, target, targets, documents) ?? nameFault(source, target, code);
       return fault === undefined ? [] : [`${path}:${line}: link "${target}": ${fault}`];
     }),
   );
@@ -65,15 +65,15 @@ function linkFault(
   return `${file} has no heading #${anchor}`;
 }
 
-/** @param text of the link; one that is no name, or names the file itself, is not looked for */
+/** What is wrong with a link whose text is a name of the code, if its file has no such name. */
 function nameFault(
   source: (path: string) => string,
   target: string,
-  text: string | undefined,
+  code: string | undefined,
 ): string | undefined {
-  if (!/\.tsx?$/.test(target) || !/^[\w.#]+$/.test(text ?? "") || /\.tsx?$/.test(text ?? ""))
-    return undefined;
-  const missing = (text as string).split(".").find((name) => !source(target).match(/#?\w+/g)?.includes(name));
+  if (code === undefined || !/\.tsx?$/.test(target) || !/^[\w.#]+$/.test(code)) return undefined;
+  const names = new Set(source(target).match(/#?\w+/g));
+  const missing = code.split(".").find((name) => !names.has(name));
   return missing === undefined ? undefined : `${missing} does not occur in the file`;
 }
 

@@ -16,8 +16,8 @@ export type Placed<T> = T & { line: number };
 
 export type CodeBlock = { language: string; flags: readonly string[]; text: string };
 
-/** `text` is what the reader sees, where that is Markdown. */
-export type Link = { target: string; text?: string };
+/** `code` is the text of a link that is nothing but code: [`Store.read`](store.ts). */
+export type Link = { target: string; code?: string };
 
 export type MarkdownDocument = {
   /** Targets of links and images, those in embedded HTML included, as written. */
@@ -45,7 +45,11 @@ const lineOf = (node: Nodes): number => node.position?.start.line ?? 1;
 function linksOf(tree: Root): Placed<Link>[] {
   const links: Placed<Link>[] = [];
   visit(tree, (node) => {
-    if (node.type === "link") links.push({ target: node.url, line: lineOf(node), text: textOf(node) });
+    if (node.type === "link") {
+      const [only, ...others] = node.children;
+      const code = others.length === 0 && only?.type === "inlineCode" ? only.value : undefined;
+      links.push({ target: node.url, line: lineOf(node), code });
+    }
     if (node.type === "image" || node.type === "definition")
       links.push({ target: node.url, line: lineOf(node) });
   });
