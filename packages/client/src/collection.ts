@@ -43,13 +43,14 @@ import {
   found,
   type PatchOf,
 } from "./filter-types.ts";
+import { waitForIndexes } from "./indexes-ready.ts";
 import { checkFilter, jsonText } from "./json.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
 import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
 import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
-import { type WaitOptions, waitFor } from "./wait.ts";
+import type { WaitOptions } from "./wait.ts";
 import { type WhereFunction, where } from "./where.ts";
 
 /** Which of a record's neighbours are returned, and with which fields: all options of a dense search. */
@@ -261,23 +262,12 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /**
-   * Resolves when every index has applied the version that is current now. Correct results never need this: searches scan records that are
-   * not indexed yet.
+   * Resolves when every index is ready, with all records of the version that is current now in their final places: searches are as fast
+   * as they get. Correct results never need this: searches scan records that are not in their final places yet.
    */
   async waitForIndex(options: WaitOptions = {}): Promise<void> {
-    const { version_number: wanted } = await this.currentVersion({ signal: options.signal });
-    await waitFor(
-      `Indexing of collection ${JSON.stringify(this.name)}`,
-      async (call) => {
-        const all = [...Object.values(await this.indexes(call)), ...(await this.metadataIndexes(call))];
-        // An unloaded index catches up when it is loaded again.
-        const settled = ({ status }: (typeof all)[number]) =>
-          status.state === "unloaded" || (status.state === "ready" && status.watermark >= wanted);
-        return all.every(settled) ? true : undefined;
-      },
-      options,
-      this.#transport.runtime,
-    );
+    const { version_number: version } = await this.currentVersion({ signal: options.signal });
+    await waitForIndexes(this.#transport, this.name, version, options);
   }
 
   // --- Records ---

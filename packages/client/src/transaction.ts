@@ -9,6 +9,7 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import type { TransactionState } from "@quiverdb/protocol/shapes/transaction";
 import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
+import { waitForIndexes } from "./indexes-ready.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
 import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
 import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
@@ -16,7 +17,7 @@ import { type WaitOptions, waitFor } from "./wait.ts";
 
 /** How a commit is waited for. */
 export type CommitOptions = CallOptions & {
-  /** Also waits until background indexing has applied the changes. Searches see them even without this. */
+  /** Also waits until every index is ready with the changes. Searches see them even without this. */
   waitForIndex?: boolean | WaitOptions;
 };
 
@@ -99,19 +100,21 @@ export class Transaction<Metadata = AnyMetadata> {
     return (answer as { status: TransactionState }).status;
   }
 
-  /** Resolves when background indexing has applied the committed changes. */
+  /** Resolves when every index is ready with the committed changes: searches are as fast as they get. */
   async waitForIndex(options: WaitOptions = {}): Promise<void> {
-    await waitFor(
+    // Without changes no version was created.
+    const version = await waitFor(
       `Indexing of transaction ${this.id}`,
       async (call) => {
         const status = await this.status(call);
         if ("InProgress" in status) return undefined;
-        if ("Complete" in status) return true;
+        if ("Complete" in status) return status.Complete.stats.version_created ?? 0;
         throw this.#notOpen(status);
       },
       options,
       this.#transport.runtime,
     );
+    await waitForIndexes(this.#transport, this.#params.collection_id, version, options);
   }
 
   /**

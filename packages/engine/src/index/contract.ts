@@ -57,6 +57,8 @@ export interface Index {
   remove(ordinal: number): void;
   /** Every record with a smaller ordinal is in its final place; absent: all of them. */
   readonly linkedEnd?: number;
+  /** Whether the structure that serves from now on is in place, as far as the index knows its records; absent: it always is. */
+  readonly isSettled?: boolean;
   /** Why the index can no longer be built, if so; its results stay correct. */
   readonly failure?: unknown;
   /** Whether something waits for memory (`mayTake`); absent: false. */

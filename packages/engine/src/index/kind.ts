@@ -64,8 +64,6 @@ export type IndexDependencies = {
   onProgress(): void;
   /** Called when it can continue. */
   wake(): void;
-  /** Called when other threads find something in memory, that attach from now on, which the others must read. */
-  onFilled(): void;
   /** Called with a message about how it handles difficult data. */
   onNotice(notice: string): void;
   /** Threads besides the owner's that may search at a time; default 0. Their slots are numbered from 1. */

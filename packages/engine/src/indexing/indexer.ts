@@ -34,6 +34,7 @@ import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
+import { inBackground, type Timer } from "../base/timers.ts";
 import { Identities } from "../collection/identities.ts";
 import { Visibility } from "../collection/visibility.ts";
 import { type View, Views } from "../runtime/view.ts";
@@ -64,6 +65,9 @@ export type IndexerOptions = {
 /** Name of the background task, in the log and in the status. */
 export const indexing = "indexing";
 
+/** Milliseconds after which other threads learn of progress that goes on. An index of a million records is described in microseconds. */
+const refreshMs = 250;
+
 export class Indexer {
   readonly #background: Background;
   readonly #updaters: IndexUpdaters;
@@ -77,6 +81,7 @@ export class Indexer {
   #scheduled = false;
   #stopped = false;
   readonly #backlog: Backlog;
+  #refreshing: Timer | undefined;
   #hasFailed = false;
 
   /** @param background of the collection: stopped when the collection closes */
@@ -89,7 +94,7 @@ export class Indexer {
     this.#task = new Task({ key: "indexing", group: name });
     this.#background = background;
     this.#completion = new Completion((version) => {
-      this.#views.renew();
+      this.#views.refresh();
       events.onComplete(version);
     });
     this.#backlog = new Backlog(() => this.#standing(), background);
@@ -109,6 +114,7 @@ export class Indexer {
     const rest = new Rest(() => this.wake());
     this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, rest, {
       onPublished: (view) => this.#waiters.serve(view),
+      onIdle: () => this.#views.refresh(),
       onCaughtUp: (version, ordinalEnd) => {
         if (this.#completion.rise(version, ordinalEnd)) this.#complete();
       },
@@ -215,14 +221,24 @@ export class Indexer {
   progressed(): void {
     if (this.#stopped) return;
     this.#complete();
+    this.#refreshSoon();
     this.#updaters.keep();
     // The next step handles failures and finished replacements.
     if (this.#updaters.needsReplacing) this.wake();
   }
 
-  /** Other threads attach again to what they search. */
-  renewViews(): void {
-    this.#views.renew();
+  /** Other threads attach again to what they search, if it has changed since. */
+  refreshViews(): void {
+    this.#views.refresh();
+  }
+
+  #refreshSoon(): void {
+    if (this.#refreshing !== undefined) return;
+    const refresh = () => {
+      this.#refreshing = undefined;
+      this.#views.refresh();
+    };
+    this.#refreshing = inBackground(setTimeout(refresh, refreshMs));
   }
 
   /** Writes the last checkpoints, if worthwhile. Resolves with the errors. Call it before `stop`. */
@@ -237,7 +253,9 @@ export class Indexer {
     this.#background.run(indexing, async () => {
       await this.#task.slice();
       this.#scheduled = false;
-      if (!this.#stopped && !this.#step()) this.wake();
+      if (this.#stopped || this.#step()) return;
+      this.#refreshSoon();
+      this.wake();
     });
   }
 
@@ -323,6 +341,7 @@ export class Indexer {
   stop(reason: unknown): void {
     if (this.#stopped) return;
     this.#stopped = true;
+    clearTimeout(this.#refreshing);
     this.#backlog.stop(reason);
     this.#waiters.refuseAll(reason);
     this.#background.forget(indexing);

@@ -31,6 +31,8 @@ type Newest = { readonly readTxn: ReadTransaction; readonly head: Head };
 export type SliceEvents = {
   /** A view was published; it is not pinned. */
   onPublished(view: View): void;
+  /** There is nothing to do until something is committed, or arrives from another thread. */
+  onIdle(): void;
   /** All indexes have applied all changes of a version, whose records have ordinals below `ordinalEnd`. */
   onCaughtUp(version: number, ordinalEnd: number): void;
 };
@@ -121,7 +123,10 @@ export class IndexingSlices {
         this.#updaters.keep();
         // A commit that arrived during the work on an older target did not wake the indexer.
         this.#wasIdle = !isMore && !isReclaiming && head.version === this.#seenVersion;
-        if (this.#wasIdle) this.#rest.idle(head.version, indexesOf(updaters));
+        if (this.#wasIdle) {
+          this.#rest.idle(head.version, indexesOf(updaters));
+          this.#events.onIdle();
+        }
         // What was retired is freed after one more view; without this, only the next commit would publish one.
         return this.#wasIdle && !this.#views.hasRetired;
       }

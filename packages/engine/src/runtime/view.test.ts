@@ -3,7 +3,7 @@ import { EpochReader } from "../base/epochs.ts";
 import { Visibility, visibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { MemoryStore } from "../storage/memory.ts";
-import { Views } from "./view.ts";
+import { type View, Views } from "./view.ts";
 
 const store = new MemoryStore([]);
 const published = (views: Views, visibility: Visibility, version: number, indexes = {}) =>
@@ -62,6 +62,73 @@ test("a record that was removed is hidden from readers of its epoch until they h
   reader.unpin(shared.epoch);
   views.reclaim();
   expect(visibility.at(3, 30)).toBeNull();
+});
+
+test("other threads ask again exactly when what they were posted of a view has changed, of whatever sort it is", () => {
+  const memory = new SharedArrayBuffer(64);
+  const parts: Record<string, unknown> = {
+    beam: 128,
+    farScore: undefined,
+    reason: "it is so",
+    rows: [new Float32Array(memory, 0, 4), new Float32Array(memory, 16, 4)],
+    own: Uint32Array.of(1, 2, 3),
+    graphs: { count: 7, memory },
+  };
+  const views = new Views(() => undefined, 1);
+  const visibility = new Visibility((free) => views.retire(free));
+  const index = {
+    get shared() {
+      return { ...parts };
+    },
+  } as unknown as Index;
+  published(views, visibility, 1, { sparse: index });
+  const reader = new EpochReader(views.sharedEpochs, 1);
+  let posted = (views.current as View).shared;
+  const isCurrent = () => {
+    views.refresh();
+    return posted.withdrawn === reader.withdrawn;
+  };
+  const changes: Record<string, unknown> = {
+    beam: 256,
+    farScore: 0.5,
+    reason: "it is otherwise",
+    rows: [new Float32Array(memory, 0, 4), new Float32Array(memory, 32, 4)],
+    own: Uint32Array.of(1, 2, 4),
+    graphs: { count: 7, memory: new SharedArrayBuffer(64) },
+  };
+  for (const [part, changed] of Object.entries(changes)) {
+    // The same as before, in new objects, as a descriptor is made anew each time.
+    Object.assign(parts, { rows: [new Float32Array(memory, 0, 4), new Float32Array(memory, 16, 4)] });
+    posted = (views.current as View).shared;
+    Object.assign(parts, { own: Uint32Array.of(1, 2, 3), graphs: { count: 7, memory } });
+    expect(isCurrent(), part).toBe(true);
+    const before = parts[part];
+    parts[part] = changed;
+    expect(isCurrent(), part).toBe(false);
+    parts[part] = before;
+  }
+});
+
+test("what a second thread is posted does not hide from the first that it has changed, nor does the next view", () => {
+  const parts = { beam: 128 };
+  const views = new Views(() => undefined, 2);
+  const visibility = new Visibility((free) => views.retire(free));
+  const reader = new EpochReader(views.sharedEpochs, 1);
+  const index = {
+    get shared() {
+      return { ...parts };
+    },
+  } as unknown as Index;
+  const first = published(views, visibility, 1, { sparse: index }).shared;
+  parts.beam = 256;
+  const second = (views.current as View).shared;
+  expect([first, second].map(({ withdrawn }) => withdrawn === reader.withdrawn)).toEqual([false, true]);
+  published(views, visibility, 1, { sparse: index });
+  views.refresh();
+  expect(second.withdrawn).toBe(reader.withdrawn);
+  parts.beam = 512;
+  views.refresh();
+  expect(second.withdrawn).not.toBe(reader.withdrawn);
 });
 
 test("a reader that has died holds nothing back, and indexes are told", () => {

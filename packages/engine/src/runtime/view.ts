@@ -18,8 +18,25 @@
 // A thread that is pinned to an epoch finds all that its version sees where the posted view says, until it unpins. So
 //   - a record is removed from the indexes only when no version sees it that may be pinned (`oldestVersion`);
 //   - memory that a search may still find something in is used for something else only through `retire`.
+//
+// What is posted of a view is everything that a search of another thread depends on. It changes without a write, too: graphs grow, are
+// replaced and are measured, caches are filled, segments are merged. `refresh` compares what was posted with what would be posted now; if
+// they differ, other threads ask again. So nobody who changes an index has to announce it:
+//
+//   posted                                   changes without a write                           asked for again by
+//   indexes: graphs, tail, cache, codes      linking, calibration, replacement, eviction       refresh
+//   indexes: beam, scanning, far score       measuring recall                                  refresh
+//   indexes: segments, dictionaries          freezing, merging                                 refresh, and the next epoch
+//   statistics, visibility                   never: they are of the version                    the next version
+//   definitions (a field that is a time)     adding or dropping an index                       renew, withdraw
+//   matches of filters                       with the definitions                              renew
+//   table of beams for a recall target       measuring it                                      never: such searches go to the owner
+//
+// The indexer calls `refresh` when it has nothing more to do, soon after each progress of builders, when a version is complete, and before
+// it reports the status of an index: a status is never ahead of what threads search.
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import { compareBytes } from "../base/bytes.ts";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
 import { Identities } from "../collection/identities.ts";
@@ -79,6 +96,8 @@ export class View implements SearchedView {
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
   readonly #visibility: Visibility;
   #pins = 1;
+  /** The descriptors that other threads have, since the last renewal. */
+  #posted: SharedView["indexes"] | undefined;
   readonly #onRelease: (view: View) => void;
 
   constructor(
@@ -107,15 +126,22 @@ export class View implements SearchedView {
     return this.#visibility.at(this.version, this.ordinalEnd);
   }
 
+  get #descriptors(): SharedView["indexes"] {
+    const descriptors: Partial<Record<IndexKind, object>> = {};
+    for (const [kind, index] of Object.entries(this.indexes) as [IndexKind, Index][]) {
+      const descriptor = kindNamed(kind).descriptor?.(index);
+      if (descriptor !== undefined) descriptors[kind] = descriptor;
+    }
+    return descriptors;
+  }
+
   /** What another thread needs to search this view; made anew by each call. The view must live. */
   get shared(): SharedView {
     invariant(this.#pins > 0, "a released view is shared");
     const { epoch, version, ordinalEnd, statistics } = this;
-    const indexes: Partial<Record<IndexKind, object>> = {};
-    for (const [kind, index] of Object.entries(this.indexes) as [IndexKind, Index][]) {
-      const descriptor = kindNamed(kind).descriptor?.(index);
-      if (descriptor !== undefined) indexes[kind] = descriptor;
-    }
+    const indexes = this.#descriptors;
+    this.#renewUnless(indexes);
+    this.#posted = indexes;
     const visibility = this.#visibility.shared;
     const epochs = this.#epochs.shared;
     const withdrawn = this.#withdrawn;
@@ -124,8 +150,23 @@ export class View implements SearchedView {
 
   /** Of what was posted of it, other threads shall use only what is posted from now on. */
   renew(): void {
+    this.#posted = undefined;
     this.#epochs.withdraw();
     this.#withdrawn = this.#epochs.withdrawn;
+  }
+
+  /** Renews it if other threads have been posted anything else than they would be now. */
+  refresh(): void {
+    if (this.#posted !== undefined) this.#renewUnless(this.#descriptors);
+  }
+
+  /** Other threads may still search by what they were posted of the view before this one. */
+  follow(before: View): void {
+    this.#posted = before.#posted;
+  }
+
+  #renewUnless(indexes: SharedView["indexes"]): void {
+    if (this.#posted !== undefined && !isSamePosted(this.#posted, indexes)) this.renew();
   }
 
   readerOf(kind: IndexKind): object | undefined {
@@ -246,15 +287,21 @@ export class Views {
       this.#onOldestReleased();
     });
     const previous = this.#current;
+    if (previous !== null) view.follow(previous);
     this.#current = view;
     this.#living.add(view);
     previous?.unpin();
     return view;
   }
 
-  /** Records have moved to where searches find them faster: other threads ask again where that is. */
+  /** Something was declared that other threads must know for their next searches: they ask again. */
   renew(): void {
     this.#current?.renew();
+  }
+
+  /** Other threads ask again where what they search is, if that has changed. */
+  refresh(): void {
+    this.#current?.refresh();
   }
 
   /** Removes the current view, in all threads. Searches that pinned it continue. */
@@ -265,3 +312,27 @@ export class Views {
     previous?.unpin();
   }
 }
+
+/** Whether another thread gets the same from both: the same shared memory, and equal values. */
+function isSamePosted(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Object.getPrototypeOf(a) !== Object.getPrototypeOf(b)) return false;
+  if (ArrayBuffer.isView(a) && ArrayBuffer.isView(b)) {
+    if (a.byteLength !== b.byteLength) return false;
+    if (a.buffer === b.buffer) return a.byteOffset === b.byteOffset;
+    // What is not shared is copied when it is posted.
+    if (a.buffer instanceof SharedArrayBuffer || b.buffer instanceof SharedArrayBuffer) return false;
+    return compareBytes(bytesOf(a), bytesOf(b)) === 0;
+  }
+  // Buffers, memories and modules are themselves alone.
+  if (!Array.isArray(a) && Object.getPrototypeOf(a) !== Object.prototype) return false;
+  const [ofA, ofB] = [Object.entries(a), Object.entries(b)];
+  return (
+    ofA.length === ofB.length &&
+    ofA.every(([key, value]) => isSamePosted(value, (b as Record<string, unknown>)[key]))
+  );
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);

@@ -183,12 +183,19 @@ export const MetadataIndex = Fields({
 
 /** Read-only part of a returned definition. */
 export const IndexStatus = Type.Object({
-  state: OneOf(["building", "ready", "unloaded"]),
+  state: OneOf(["building", "ready", "unloaded"], {
+    description:
+      "ready: the structure that serves searches from now on is in place, but for a few new records. building: it is being made or measured; searches are answered meanwhile, by what `served_by` says.",
+  }),
   served_by: Type.String({ description: "The structure that currently serves searches." }),
   records_indexed: Type.Integer(),
   records_total: Type.Integer({ description: "Records of the current version that belong in the index." }),
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),
   watermark: Type.Integer({ description: "Version up to which the index has applied all changes." }),
+  complete_version: Type.Integer({
+    description:
+      "Version up to which all indexes of the collection have their records in their final places. Searches scan what came later.",
+  }),
   memory_bytes: Type.Integer(),
   data_type: Type.Optional(
     Type.String({ description: "Dense: type of the codes; absent while `auto` collects its sample." }),

@@ -72,7 +72,6 @@ async function compare(
     readVector: nothing,
     mayTake: () => true,
     onProgress: nothing,
-    onFilled: nothing,
     onNotice: nothing,
     wake: nothing,
   });

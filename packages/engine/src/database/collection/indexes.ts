@@ -209,13 +209,17 @@ export class IndexAdministration {
 
   #indexStatus(kind: IndexKind, head: Head): IndexStatus {
     const total = kindNamed(kind).countOf(head);
-    const updater = this.#state.indexer?.updater(kind);
+    const { indexer } = this.#state;
+    const updater = indexer?.updater(kind);
+    const isServing = updater?.isBuilt === true && updater.wasFinal && updater.index.isSettled !== false;
+    // Searches of all threads are as fast as the answer says.
+    if (isServing) indexer?.refreshViews();
     const isReady = updater?.watermark === head.version && updater.finalEnd >= head.nextOrdinal;
     const status = updater?.status ?? kindNamed(kind).status(undefined);
     const linked = (updater?.index.count ?? 0) - (status.records_in_tail ?? 0);
     const indexed = isReady ? total : Math.max(0, Math.min(total, linked));
     return {
-      state: updater === undefined ? "unloaded" : updater.isBuilt && updater.wasFinal ? "ready" : "building",
+      state: updater === undefined ? "unloaded" : isServing ? "ready" : "building",
       served_by: status.served_by,
       records_indexed: indexed,
       records_total: total,
@@ -227,6 +231,7 @@ export class IndexAdministration {
             ? 100
             : Math.floor(updater.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, updater?.watermark ?? 0),
+      complete_version: Math.max(0, indexer?.completed ?? 0),
       memory_bytes: updater?.index.memoryBytes ?? 0,
       ...(updater && status),
     };

@@ -24,7 +24,6 @@ export function updaterDependencies(
     readVector: (ordinal) => state.read((readTxn) => readTxn.get("dense", ordinalKey(ordinal))?.slice()),
     mayTake: (bytes) => memory?.mayTake(bytes) ?? false,
     onProgress: () => indexer()?.progressed(),
-    onFilled: () => indexer()?.renewViews(),
     onNotice: (notice) => log.info(state.logged, `dense index: ${notice}`),
     wake: () => indexer()?.wake(),
     retire: (free) => {

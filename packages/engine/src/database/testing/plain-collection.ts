@@ -65,7 +65,6 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
       mayTake: () => false,
       onProgress: () => this.#indexer.progressed(),
       wake: () => this.#indexer.wake(),
-      onFilled: () => {},
       onNotice: () => {},
     });
     this.#indexer.add(new IndexUpdater(kind, () => blueprint.make()));

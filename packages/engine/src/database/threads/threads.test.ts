@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -139,6 +140,32 @@ test("[N3] a thread answers every kind of search as the owner does, without aski
   // Only those that are explained.
   expect(await thread.calls.call("forwarded", {})).toBe(10);
 });
+
+test("[N14] a thread that searched while the graph was young searches as the owner does once the index is ready, without a further write", async () => {
+  const collection = await makeCollection();
+  const thread = new Thread(1);
+  const queries = Array.from({ length: 100 }, () => ({ query_vector: vector(), top_k: 10 }));
+  for (let i = 0; i < 6_000; i += 500) {
+    await collection.upsert(Array.from({ length: 500 }, (_, n) => record(i + n)));
+    await thread.ask("c", "searchDense", queries[0]);
+  }
+  const { version_number } = collection.currentVersion();
+  const isReady = () =>
+    Object.values(collection.indexes()).every(
+      ({ status }) => status.state === "ready" && status.complete_version >= version_number,
+    );
+  await vi.waitUntil(isReady, { timeout: 120_000, interval: 20 });
+  for (const query of queries)
+    expect(await thread.ask("c", "searchDense", query)).toEqual(await collection.searchDense(query));
+  // At rest nothing changes any more, so no thread is made to ask.
+  const asked = () => thread.calls.call<number>("viewsAsked", {});
+  await sleep(1_500);
+  for (const query of queries.slice(0, 10)) await thread.ask("c", "searchDense", query);
+  const once = await asked();
+  await sleep(1_000);
+  for (const query of queries) await thread.ask("c", "searchDense", query);
+  expect(await asked()).toBe(once);
+}, 180_000);
 
 test("[O13] a thread finds what the owner finds with a filter, asks once for a filter and version, and sees declared times", async () => {
   const collection = await makeCollection();

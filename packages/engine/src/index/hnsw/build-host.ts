@@ -50,6 +50,3 @@ export interface Vectors {
   /** Runs one query on the graphs. */
   ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
 }
-
-/** Following the links of one beam entry costs about as much as reading this many vectors sequentially. */
-export const readsPerBeamPlace = 8;

@@ -146,6 +146,11 @@ export class Building {
     return this.#current?.linkedEnd ?? Number.POSITIVE_INFINITY;
   }
 
+  /** Whether the graphs that serve from now on are in place, and their beam is measured. A few vectors may wait to be linked. */
+  get isSettled(): boolean {
+    return !this.#isCalibrating && this.succession.successor === undefined && this.#watch.isSettled;
+  }
+
   /** Whether nothing is queued, being done or being measured. */
   get isIdle(): boolean {
     const isBuilt = this.#running === 0 && (this.#current?.isIdle ?? true);

@@ -167,7 +167,6 @@ export class HnswIndex extends HnswStatus implements Index {
       // A search that needs the vector reports the damage.
       this.#options.onNotice?.(`vectors are no longer read into memory in advance: ${error}`);
     }
-    if (!this.vectors.isFilling) this.#options.onFilled?.();
     return this.vectors.isFilling;
   }
 

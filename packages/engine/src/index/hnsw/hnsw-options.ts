@@ -56,8 +56,6 @@ export type HnswOptions = {
   onProgress?: () => void;
   /** Called when `tidy` has something to do. */
   onMore?: () => void;
-  /** Called when vectors have been read into memory where other threads find them that attach from now on. */
-  onFilled?: () => void;
   /** Called with a message about measures against low recall. */
   onNotice?: (notice: string) => void;
 };
@@ -70,7 +68,6 @@ type Optional =
   | "onError"
   | "onProgress"
   | "onMore"
-  | "onFilled"
   | "onNotice";
 
 export type CompleteOptions = Required<Omit<HnswOptions, Optional>> & Pick<HnswOptions, Optional>;

@@ -20,7 +20,6 @@ import { absent } from "../ordinal-map.ts";
 import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
-import { readsPerBeamPlace } from "./build-host.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
 import { ExactSearch, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
@@ -31,6 +30,7 @@ import { Rescoring } from "./rescoring.ts";
 import {
   amongBeam,
   amongUs,
+  beamOfScan,
   type DenseEstimate,
   estimateOf,
   longestBeam,
@@ -107,7 +107,7 @@ export class HnswReader {
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
   get isReadingAll(): boolean {
     const count = this.#serving.current?.count ?? 0;
-    return this.#serving.isScanning || count <= readsPerBeamPlace * this.efDefault;
+    return this.#serving.isScanning || beamOfScan(this.#vectors.dimension, count) <= this.efDefault;
   }
 
   /** The beam of searches that name none. */
@@ -336,7 +336,7 @@ export class HnswReader {
         const floor = Math.min(...best.scores);
         if (floor === floorBefore) return best;
         floorBefore = floor;
-        if (readsPerBeamPlace * longerBeam(beam) >= graphs.count) return null;
+        if (longerBeam(beam) > beamOfScan(this.#vectors.dimension, graphs.count)) return null;
       } else if (isExhausted) break;
     }
     return null;

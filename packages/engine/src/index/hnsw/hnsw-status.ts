@@ -10,6 +10,7 @@ import type { GraphSet } from "./graph-set.ts";
 import { type DenseShape, denseBytes, indexBytes } from "./memory.ts";
 import type { Quality } from "./quality.ts";
 import type { SavedChanges } from "./saved-changes.ts";
+import { beamOfScan } from "./search-cost.ts";
 import type { StoredVectors } from "./stored-vectors.ts";
 
 export class HnswStatus {
@@ -17,18 +18,20 @@ export class HnswStatus {
   protected readonly building: Building;
   protected readonly saved: SavedChanges;
   readonly #shape: Omit<DenseShape, "scratchCount">;
+  readonly #efSearch: number;
 
   /** @param shape of the graphs */
   protected constructor(
     vectors: StoredVectors,
     building: Building,
     saved: SavedChanges,
-    shape: Omit<DenseShape, "scratchCount">,
+    shape: Omit<DenseShape, "scratchCount"> & { readonly efSearch: number },
   ) {
     this.vectors = vectors;
     this.building = building;
     this.saved = saved;
     this.#shape = shape;
+    this.#efSearch = shape.efSearch;
   }
 
   protected get graphSet(): GraphSet | undefined {
@@ -101,6 +104,16 @@ export class HnswStatus {
   /** Why building has stopped, if it has. */
   get failure(): unknown {
     return this.building.failure;
+  }
+
+  /**
+   * Whether the graphs that serve from now on are in place, and their beam is measured: scanning what waits to be linked costs no more than
+   * the usual beam.
+   */
+  get isSettled(): boolean {
+    const { dimension } = this.vectors;
+    const isTailShort = beamOfScan(dimension, this.tailCount) <= this.#efSearch;
+    return this.building.isSettled && (this.graphSet === undefined || isTailShort);
   }
 
   /** Whether nothing is queued, being done or being measured. */

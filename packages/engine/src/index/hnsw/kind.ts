@@ -67,7 +67,6 @@ export function hnswOptions(
     retire: dependencies.retire && ((free) => dependencies.retire?.(free)),
     onProgress: dependencies.onProgress,
     onMore: dependencies.wake,
-    onFilled: dependencies.onFilled,
     onNotice: dependencies.onNotice,
     onError: () => dependencies.wake(),
   };

@@ -8,12 +8,12 @@
 import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
 import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
-import { readsPerBeamPlace } from "./build-host.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { InPlaceBuilders } from "./jobs.ts";
 import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
+import { beamOfScan } from "./search-cost.ts";
 
 /**
  * Minimum recall, and minimum fraction of vectors that find themselves, by the number of vectors: with few vectors a wider beam costs
@@ -124,6 +124,13 @@ export class RecallWatch {
     return (
       this.#options.measures && this.#quality === undefined && count >= checkMin && count <= firstCheckCount
     );
+  }
+
+  /** Whether the beam is measured of the graphs as they are, but for a small part: not while they were being built. */
+  get isSettled(): boolean {
+    const { current } = this.#watched;
+    if (!this.#options.measures || current === undefined || current.count < checkMin) return true;
+    return this.#quality !== undefined && !this.#isBuildMeasured && !this.#hasChangedBy(changeShare);
   }
 
   get isMeasuring(): boolean {
@@ -309,7 +316,7 @@ export class RecallWatch {
       return;
     }
     const longer = 2 * quality.ef;
-    if (longer <= efMax && readsPerBeamPlace * longer < count) {
+    if (longer <= Math.min(efMax, beamOfScan(this.#options.dimension, count))) {
       this.#check = check.withBeam(longer);
       return;
     }

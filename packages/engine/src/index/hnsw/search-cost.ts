@@ -13,6 +13,9 @@ const placeNs = (dimension: number): number => 400 + 2 * dimension;
 const inOrderNs = (dimension: number): number => 6 + 0.22 * dimension;
 const lookedUpNs = (dimension: number): number => 120 + 0.65 * dimension;
 const readNs = (dimension: number): number => 800 + 1.7 * dimension;
+/** The longest beam that costs no more than a sequential scan of so many vectors. */
+export const beamOfScan = (dimension: number, count: number): number =>
+  Math.floor((inOrderNs(dimension) * count) / placeNs(dimension));
 /** Nanoseconds for looking up the node of an allowed record, and for 32 records whose nodes are known. */
 const nodeNs = 30;
 const blockNs = 60;

@@ -45,7 +45,6 @@ const dependencies: IndexDependencies = {
   mayTake: () => true,
   onProgress: () => {},
   wake: () => {},
-  onFilled: () => {},
   onNotice: () => {},
   readerSlots,
   retire,

@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { afterLoadCampaign } from "./after-load.ts";
+
+it.for(["streaming by 8", "transaction", "kill and restart", "a third updated"])(
+  "[N14] a search is as fast right after a load as later, and finds every record: %s",
+  async (only) => {
+    // Ratios leave room for a busy machine. What they guard against made searches 40 times slower.
+    const most = { atOnce: 12, later: 12 };
+    const options = { records: 4_000, dimension: 48, seconds: "0", seed: 5, only, most };
+    const [{ way, moments }] = await afterLoadCampaign(options, () => undefined);
+    expect(way).toContain(only);
+    expect(moments.map(({ recall }) => recall >= 0.97)).toEqual([true]);
+  },
+  600_000,
+);
