@@ -137,8 +137,8 @@ it("[N4] while the graph is built, searches see everything, and progress is repo
   }
   expect(seen.size).toBeGreaterThan(3);
   await expect.poll(() => "Complete" in transaction.status().status).toBe(true);
+  await expect.poll(() => statusOf(collection).state, { timeout: 60_000 }).toBe("ready");
   expect(statusOf(collection)).toMatchObject({
-    state: "ready",
     served_by: "hnsw",
     data_type: "u8",
     graphs: 1,

@@ -261,17 +261,22 @@ export class Building {
   tidy(): boolean {
     if (this.#isClosed || this.#failure !== undefined) return false;
     let hasBegun = false;
+    let isDueAgain = false;
     try {
       this.succession.goOn();
       hasBegun = this.#watch.begin();
+      const wasMeasuring = this.#watch.isMeasuring;
       this.#watch.goOn();
+      // The build has gone on, and perhaps ended, while it was measured.
+      isDueAgain = wasMeasuring && this.#watch.isDue;
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
     if (this.isIdle && this.succession.beginCopy(this.#work)) this.#copyInOrder();
     this.pump();
-    return this.#watch.hasSteps || this.#copying?.steps !== undefined || (this.#isInPlace && hasBegun);
+    if (this.#watch.hasSteps || this.#copying?.steps !== undefined || isDueAgain) return true;
+    return this.#isInPlace && hasBegun;
   }
 
   get #isInPlace(): boolean {

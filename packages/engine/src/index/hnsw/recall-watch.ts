@@ -126,11 +126,11 @@ export class RecallWatch {
     );
   }
 
-  /** Whether the beam is measured of the graphs as they are, but for a small part: not while they were being built. */
+  /** Whether the beam is measured of the graphs as they are, but for a small part; of what was measured during a build nothing may be new. */
   get isSettled(): boolean {
     const { current } = this.#watched;
     if (!this.#options.measures || current === undefined || current.count < checkMin) return true;
-    return this.#quality !== undefined && !this.#isBuildMeasured && !this.#hasChangedBy(changeShare);
+    return !this.#hasChangedBy(this.#isBuildMeasured ? 0 : changeShare);
   }
 
   get isMeasuring(): boolean {
