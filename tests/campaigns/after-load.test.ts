@@ -3,6 +3,7 @@ import { afterLoadCampaign } from "./after-load.ts";
 
 it.for(["streaming by 8", "transaction", "kill and restart", "a third updated"])(
   "[N14] a search is as fast right after a load as later, and finds every record: %s",
+  { timeout: 600_000 },
   async (only) => {
     // Ratios leave room for a busy machine. What they guard against made searches 40 times slower.
     const most = { atOnce: 12, later: 12 };
@@ -11,5 +12,4 @@ it.for(["streaming by 8", "transaction", "kill and restart", "a third updated"])
     expect(way).toContain(only);
     expect(moments.map(({ recall }) => recall >= 0.97)).toEqual([true]);
   },
-  600_000,
 );

@@ -496,8 +496,8 @@ async function tried(way: Way, run: Run, tell: Say): Promise<WayResult> {
   for (const { recall, seconds: at } of result.moments)
     if (recall < steadyRecall - recallMargin)
       throw new Error(`${way.name}: after ${at} s the recall is ${recall}, and later ${steadyRecall}`);
-  for (const { worst, worstCase, seconds: at } of most === null ? [] : result.moments)
-    if (worst > (at >= laterSeconds ? most.later : most.atOnce))
+  for (const { worst, worstCase, seconds: at } of result.moments)
+    if (most !== null && worst > (at >= laterSeconds ? most.later : most.atOnce))
       throw new Error(`${way.name}: after ${at} s ${worstCase} takes ${rounded(worst)} times as long`);
   return result;
 }

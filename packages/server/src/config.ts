@@ -17,6 +17,8 @@ export type ServerConfig = ServerOptions & {
   logger?: Logger;
   /** Milliseconds since 1970. Default `Date.now`. */
   clock?: () => number;
+  /** How many cores of the machine were idle since the last call. Default: as the system says. */
+  idleCores?: () => number;
 };
 
 /** A configuration with all defaults filled in, as the parts of the server use it. */
@@ -28,6 +30,8 @@ type WithoutDefault =
   | "tlsCert"
   | "tlsKey"
   | "logger"
+  | "idleCores"
+  | "servingThreadsAtStart"
   | "memoryBudgetBytes"
   | "transactionIdleMs"
   | "versionsKept";
@@ -99,6 +103,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   connectionsMax: [1, 1_000_000],
   closeTimeoutMs: [0, timerMsMax],
   servingThreads: [0, 64],
+  servingThreadsAtStart: [1, 64],
   memoryBudgetBytes: [1, Number.MAX_SAFE_INTEGER],
   transactionIdleMs: [1, Number.MAX_SAFE_INTEGER],
   versionsKept: [1, 1_000_000],

@@ -12,6 +12,8 @@ import type { Counts } from "./fair-share.ts";
 export class Connections {
   /** The unfinished responses of each connection, oldest first; each has its request. */
   readonly #exchanges = new Map<Socket, ServerResponse[]>();
+  /** Connections that are closed after their next response. */
+  readonly #shed = new WeakSet<Socket>();
   /** Connections that have not finished their TLS handshake, by the remote address and port. */
   readonly #handshakes = new Map<string, Socket>();
 
@@ -61,7 +63,16 @@ export class Connections {
 
   /** A request has begun: its headers have arrived. */
   begin(response: ServerResponse): void {
-    this.#exchanges.get(response.req.socket)?.push(response);
+    const { socket } = response.req;
+    this.#exchanges.get(socket)?.push(response);
+    // The response says so, and a client opens another connection for its next request.
+    if (this.#shed.has(socket)) response.shouldKeepAlive = false;
+  }
+
+  /** Closes a share of the connections, each after its next response. @param share 0 to 1 */
+  shed(share: number): void {
+    const sockets = [...this.#exchanges.keys()];
+    for (const socket of sockets.slice(0, Math.round(share * sockets.length))) this.#shed.add(socket);
   }
 
   /** The response was sent, or its connection is closed. */

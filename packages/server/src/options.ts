@@ -79,6 +79,9 @@ export type ServerOptions = {
    */
   servingThreads?: number;
 
+  /** How many of them start with the server; the others when the load needs them. Default: all; the command line: one. */
+  servingThreadsAtStart?: number;
+
   /** Serves the console, a page to look at the data and search it, at `/`. The page needs no key, its requests do. Default true. */
   console?: boolean;
 

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { startServer } from "../src/server.ts";
 import {
   type Ask,
@@ -51,6 +51,45 @@ test("[O13] connections are spread over the threads, and each answers every endp
     expectError(await askAnew(searchPath, { method: "GET" }), 405, "method_not_allowed");
   }
 });
+
+test("[O13] a further thread starts when the load needs it, and takes over a share of the connections that there are", async () => {
+  const before = new Set(serving());
+  const grown = await startTestServer({
+    servingThreads: 2,
+    servingThreadsAtStart: 1,
+    idleCores: () => 2,
+  });
+  const own = () => serving().filter((worker) => !before.has(worker));
+  let isOver = false;
+  let answers = 0;
+  let loading: Promise<unknown> | undefined;
+  try {
+    await grown.makeCollection("c");
+    await grown.call("streamingUpsert", c, { vectors: [record("a"), record("b", 5)] });
+    expect(own().length).toBe(1);
+    // Work for the server rather than for this client, on connections that stay open: a failed request would reject.
+    const body = JSON.stringify({ queries: Array.from({ length: 500 }, () => ({ vector: [1, 1, 0, 0.5] })) });
+    const headers = { authorization: `Bearer ${adminKey}`, "content-type": "application/json" };
+    const url = grown.url + pathOf("searchBatchDense", c);
+    const loads = Array.from({ length: 16 }, async () => {
+      while (!isOver) {
+        const response = await fetch(url, { method: "POST", headers, body });
+        expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(500);
+        answers++;
+      }
+    });
+    loading = Promise.all(loads);
+    await vi.waitUntil(() => own().length === 2, { timeout: 60_000 });
+    const worked = () => own()[1].performance.eventLoopUtilization().active;
+    const began = worked();
+    const then = answers;
+    await vi.waitUntil(() => answers > then + 200 && worked() > began + 100, { timeout: 60_000 });
+  } finally {
+    isOver = true;
+    await loading;
+    await grown.end();
+  }
+}, 180_000);
 
 test("[I7] what one thread acknowledges, all see", async () => {
   for (let i = 0; i < enough; i++) {

@@ -41,14 +41,18 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
 /** Each takes some 75 MB of memory: more than this many only on request. */
 const servingThreadsMax = 8;
 
-/** One serving thread a core. With one core, and where threads cannot share a port, the thread of the database serves. */
-function servingThreadsDefault(): number {
+/**
+ * One serving thread a core, of which the first starts at once, and the others when the load needs them. With one core, and where threads
+ * cannot share a port, the thread of the database serves.
+ */
+function servingThreadsDefault(): Pick<ServerConfig, "servingThreads" | "servingThreadsAtStart"> {
   const cores = availableParallelism();
-  return process.platform === "linux" && cores > 1 ? Math.min(cores, servingThreadsMax) : 0;
+  if (process.platform !== "linux" || cores < 2) return { servingThreads: 0 };
+  return { servingThreads: Math.min(cores, servingThreadsMax), servingThreadsAtStart: 1 };
 }
 
 async function start({ config: given, sources }: ResolvedSettings): Promise<RunningServer> {
-  const config = { servingThreads: servingThreadsDefault(), ...given };
+  const config = { ...(given.servingThreads === undefined && servingThreadsDefault()), ...given };
   try {
     completeConfig(config);
   } catch (error) {

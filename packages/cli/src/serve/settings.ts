@@ -78,7 +78,7 @@ const rows: readonly Row[] = [
   ["keep-alive-timeout", "keepAliveTimeoutMs", duration, "time after which a connection without a request is closed"],
   ["connections-max", "connectionsMax", number, "maximum number of open connections; further ones are refused"],
   ["close-timeout", "closeTimeoutMs", duration, "time for uploads in progress to finish when the server stops"],
-  ["serving-threads", "servingThreads", number, "threads that take connections and search, besides the one that owns the database; 0 for none", "one for each core, at most 8, where there are two or more"],
+  ["serving-threads", "servingThreads", number, "threads that take connections and search, besides the one that owns the database; 0 for none", "one, and where there are two cores or more, further ones when the load needs them: one for each core, at most 8"],
   ["no-console", "console", { read: (given) => !readBoolean(given) }, "do not serve the console at /", "off"],
   ["log-level", "logLevel", { ...text("level"), read: readLogLevel }, `minimum severity of log lines: ${logLevels.join(", ")}`],
   ["memory-budget", "memoryBudgetBytes", size, "memory for indexes; beyond it idle collections are unloaded, then requests get 507", "no limit"],

@@ -6,6 +6,7 @@
 //   owner -> thread   listen    take connections
 //                     forget    a key that was revoked
 //                     metrics   what was counted
+//                     shed      close a share of the connections, for another thread
 //                     stop      answer what has arrived, then end
 
 import type { AddressInfo } from "node:net";
@@ -17,7 +18,7 @@ import type { SharedCountsMemory } from "./shared-counts.ts";
 export type ThreadStart = {
   /** From 1. */
   readonly slot: number;
-  readonly config: Omit<CompleteServerConfig, "clock" | "logger" | "adminKey">;
+  readonly config: Omit<CompleteServerConfig, "clock" | "logger" | "adminKey" | "idleCores">;
   readonly socket: OwnerSocket;
   readonly counts: SharedCountsMemory;
 };
@@ -25,4 +26,6 @@ export type ThreadStart = {
 export type ListenCall = { readonly host: string; readonly port: number; readonly backlog: number };
 export type ListenAnswer = AddressInfo;
 export type ForgetCall = { readonly who: string };
+/** @property share of the open connections, 0 to 1 */
+export type ShedCall = { readonly share: number };
 export type LogCall = { readonly lines: string };

@@ -1,9 +1,12 @@
 // Which serving threads does a server have, and what happens when one dies?
 //
-// Each takes connections on the same port; the system spreads them. A thread that dies is replaced: its connections are lost, and nothing
-// that was acknowledged; the others go on. If threads die again and again, the pauses before the next ones grow.
+// Each takes connections on the same port; the system spreads them. Some start with the server, others when the load needs them (growth.ts);
+// a new one gets its share of the connections that there are, because the others close theirs after the next answer. A thread that dies is
+// replaced: its connections are lost, and nothing that was acknowledged; the others go on. If threads die again and again, the pauses before
+// the next ones grow.
 
 import type { AddressInfo } from "node:net";
+import type { EventLoopUtilization } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { type Database, threadFile } from "@quiverdb/engine/database/contract";
@@ -14,8 +17,9 @@ import type { CompleteServerConfig } from "../config.ts";
 import type { ServerLog } from "../operations/log.ts";
 import type { MetricsOfThread } from "../operations/metrics.ts";
 import type { OwnerSocket } from "./forwarding.ts";
+import { Growth, idleCoresOfMachine, lookMs } from "./growth.ts";
 import type { EnterCall, Lease } from "./leases.ts";
-import type { ListenAnswer, ListenCall, LogCall, ThreadStart } from "./messages.ts";
+import type { ListenAnswer, ListenCall, LogCall, ShedCall, ThreadStart } from "./messages.ts";
 import { AccountNumbers, clearCounts, newSharedCounts, SharedCounts } from "./shared-counts.ts";
 
 export type PoolParts = {
@@ -31,6 +35,8 @@ type Thread = {
   readonly worker: Worker;
   readonly calls: Calls;
   readonly ended: Promise<void>;
+  /** Of its event loop, at the last look. */
+  utilization: EventLoopUtilization | undefined;
 };
 
 /** The first pause before a thread is replaced, and the longest, in milliseconds; a thread that has lived for the longest one resets it. */
@@ -51,6 +57,10 @@ export class ServingPool {
   /** What the threads listen on, once the first one does. */
   #listening: ListenCall | undefined;
   #isStopping = false;
+  readonly #growth = new Growth();
+  #looking: NodeJS.Timeout | undefined;
+  /** One more thread is being started. */
+  #growing: Promise<void> | undefined;
   readonly #replacing = new Set<Promise<void>>();
   /** For the owner's application. */
   readonly shared: SharedLimits;
@@ -69,16 +79,57 @@ export class ServingPool {
     if (keys !== undefined) keys.onRevoked = (who) => this.#forget(who);
   }
 
-  /** Starts all threads. @param port 0: a free one @returns where they listen */
+  /** Starts the first threads. @param port 0: a free one @returns where they listen */
   async listen(host: string, port: number, backlog: number): Promise<AddressInfo> {
-    const { servingThreads } = this.#parts.config;
-    const slots = Array.from({ length: servingThreads }, (_, i) => i + 1);
+    const { servingThreads, servingThreadsAtStart = servingThreads } = this.#parts.config;
+    const slots = Array.from({ length: Math.min(servingThreads, servingThreadsAtStart) }, (_, i) => i + 1);
     const [first, ...others] = await Promise.all(slots.map((slot) => this.#start(slot)));
     const address = await first.calls.call<ListenAnswer>("listen", { host, port, backlog });
     const listening = { host, port: address.port, backlog };
     this.#listening = listening;
     await Promise.all(others.map(({ calls }) => calls.call("listen", listening)));
+    if (slots.length < servingThreads) this.#lookForLoad();
     return address;
+  }
+
+  #lookForLoad(): void {
+    const { idleCores = idleCoresOfMachine(), servingThreads } = this.#parts.config;
+    this.#looking = setInterval(() => {
+      const threads = [...this.#threads.values()];
+      const busy = threads.map((thread) => {
+        const before = thread.utilization;
+        thread.utilization = thread.worker.performance.eventLoopUtilization();
+        if (before === undefined) return 0;
+        return thread.worker.performance.eventLoopUtilization(thread.utilization, before).utilization;
+      });
+      const look = { busy, connections: this.connections(), idleCores: idleCores() };
+      if (this.#growing !== undefined || threads.length >= servingThreads || !this.#growth.isNeeded(look))
+        return;
+      this.#growing = this.#grow().finally(() => {
+        this.#growing = undefined;
+      });
+    }, lookMs).unref();
+  }
+
+  /** Starts one more thread, and lets the others give up its share of their connections. */
+  async #grow(): Promise<void> {
+    let slot = 1;
+    while (this.#threads.has(slot)) slot++;
+    const others = [...this.#threads.values()];
+    const share = 1 / (others.length + 1);
+    try {
+      const { calls } = await this.#start(slot);
+      await calls.call("listen", this.#listening);
+      this.#parts.log.logger.info({ slot }, "one more serving thread takes connections");
+      for (const { calls: each } of others) each.tell("shed", { share } satisfies ShedCall);
+    } catch (error) {
+      this.#parts.log.logger.error({ err: error, slot }, "a further serving thread could not be started");
+    }
+  }
+
+  /** Open connections of all threads. */
+  connections(): number {
+    return new SharedCounts(this.#counts, "connections", 0, () => 0).taken;
   }
 
   /** What each thread has counted. */
@@ -92,6 +143,8 @@ export class ServingPool {
   /** Resolves when all threads have answered what had arrived, and ended. */
   async stop(): Promise<void> {
     this.#isStopping = true;
+    clearInterval(this.#looking);
+    await this.#growing;
     await Promise.all(this.#replacing);
     const threads = [...this.#threads.values()];
     await Promise.all(
@@ -114,7 +167,7 @@ export class ServingPool {
   /** Resolves when the thread can listen. @throws what ended it before */
   async #start(slot: number): Promise<Thread> {
     const { config, database, log, socket } = this.#parts;
-    const { clock: _clock, logger: _logger, adminKey: _adminKey, ...posted } = config;
+    const { clock: _clock, logger: _logger, adminKey: _adminKey, idleCores: _idleCores, ...posted } = config;
     const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts };
     const worker = new Worker(threadFile(new URL("./thread.ts", import.meta.url)), {
       workerData: start,
@@ -149,7 +202,7 @@ export class ServingPool {
       });
     });
     database.threads.admit(slot, calls);
-    const thread = { slot, worker, calls, ended };
+    const thread: Thread = { slot, worker, calls, ended, utilization: undefined };
     this.#threads.set(slot, thread);
     await ready.promise;
     return thread;

@@ -17,7 +17,7 @@ import { drainConnections } from "../stopping.ts";
 import { version } from "../version.ts";
 import { Forwarding, isForThread } from "./forwarding.ts";
 import { LeasedGate } from "./leases.ts";
-import type { ForgetCall, ListenCall, ThreadStart } from "./messages.ts";
+import type { ForgetCall, ListenCall, ShedCall, ThreadStart } from "./messages.ts";
 import { SharedCounts } from "./shared-counts.ts";
 
 invariant(parentPort !== null, "this is the program of a thread");
@@ -64,6 +64,7 @@ const calls: Calls = new Calls(parentPort, {
   },
   forget: ({ who }: ForgetCall) => leased.forget(who),
   metrics: () => metrics.counted(),
+  shed: ({ share }: ShedCall) => connections.shed(share),
   async stop() {
     isStopping = true;
     await drainConnections(app, connections, config.closeTimeoutMs);
