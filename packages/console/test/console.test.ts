@@ -65,6 +65,17 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
   }
   const stored = (tab: Tab) => tab.page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])");
 
+  test("[H24] the API reference works beside it, and sends what it is told to", async () => {
+    const tab = await openTab(null);
+    // Its script has 4.4 MB.
+    tab.page.setDefaultTimeout(120_000);
+    await tab.page.goto(`${server.url}/docs`);
+    await tab.page.getByRole("button", { name: "Test Request" }).first().click();
+    await tab.page.getByRole("button", { name: "Send" }).first().click();
+    await tab.page.getByText("401 Unauthorized").waitFor();
+    await tab.page.getByText('"unauthorized"').waitFor();
+  });
+
   describe("signing in", () => {
     test("[U5] asks for the key once and keeps it for this tab", async () => {
       const tab = await openTab();

@@ -82,6 +82,8 @@ export const limits = {
   sampleThresholdMax: 10_000_000,
 
   bodyBytesDefault: 64 * 1024 * 1024,
+  /** Bytes of a body that are still read, and thrown away, when its request was answered before it had arrived. */
+  lateBodyBytesMax: 1024 * 1024,
   /** Bytes of request bodies, and of responses, in memory at a time. A parsed body takes several times its size. */
   bodiesInMemoryBytesDefault: 256 * 1024 * 1024,
   answersInMemoryBytesDefault: 256 * 1024 * 1024,

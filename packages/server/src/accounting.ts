@@ -5,15 +5,13 @@
 // Invariant: whatever a request takes (a place, bytes of its body and its answer, its entry among the connection's requests) is given back
 // in `end`, which runs exactly once, when the response is closed. One listener does it all: each further one costs a microsecond.
 
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
 import type { FairShare } from "./fair-share.ts";
 import type { ServerLog } from "./operations/log.ts";
 import type { Metrics } from "./operations/metrics.ts";
-
-/** How long a client may continue to send a body after it was answered. */
-const lingerMs = 10_000;
+import { discardRest } from "./request/early-answer.ts";
 
 /** Smaller responses are not counted, because socket buffers hold them. */
 const countedAnswerBytes = 16 * 1024;
@@ -50,7 +48,8 @@ export class Accounting {
     const begunMs = performance.now();
     const response = reply.raw;
     request.endpoint = request.routeOptions.config;
-    reply.header("x-request-id", request.id);
+    // No browser may take an answer for another type than it says, such as stored text for a page.
+    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
     this.#metrics.requestBegins();
     this.#connections.begin(response);
     response.once("close", () => this.#end(request, response, begunMs));
@@ -58,7 +57,7 @@ export class Accounting {
 
   /** Counts a response until the client has read it. Call it before the response is sent. */
   holds(request: FastifyRequest, { raw }: FastifyReply, key: string, bytes: number): void {
-    if (!request.raw.complete) raw.once("finish", () => linger(request.raw));
+    if (!request.raw.complete) discardRest(request.raw, raw);
     // The listener below would never be called for a client that is gone.
     if (bytes < countedAnswerBytes || raw.destroyed || raw.closed) return;
     this.#answers.force(key, bytes);
@@ -98,12 +97,4 @@ export class Accounting {
     request.trace?.finish(status);
     this.#log.request({ request_id: request.id, method, route, status, ms: Math.round(ms * 100) / 100 });
   }
-}
-
-/** After an early response Node.js continues to read the request, so that the client can read the response; this limits for how long. */
-export function linger(request: IncomingMessage): void {
-  if (request.complete) return;
-  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
-  timer.unref();
-  request.once("close", () => clearTimeout(timer));
 }

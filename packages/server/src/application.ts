@@ -43,8 +43,9 @@ import type { ServerLog } from "./operations/log.ts";
 import { Metrics, type MetricsOfThread } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import type { RequestTrace, Tracing } from "./operations/tracing.ts";
-import { arrivingBytes, BodyShare, drain, readBody } from "./request/body.ts";
+import { arrivingBytes, BodyShare, readBody } from "./request/body.ts";
 import { checkBody } from "./request/body-fields.ts";
+import { inviteBody, isUninvited } from "./request/early-answer.ts";
 import { type ParsedBody, parseBody, parseLines } from "./request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "./request/large-validation.ts";
 import { bodyFormatOf, uploadFault } from "./request/media-type.ts";
@@ -366,6 +367,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     const { route } = request.endpoint;
     const format = bodyFormatOf(body.mediaType, raw.headers["content-encoding"], route?.bulk === true);
     const fault = () => (typeof format === "string" ? undefined : format);
+    // A body in chunks can be empty, and an empty one needs no type. A declared type tells that there is one, and so does `Expect`.
+    const isCertain = body.bytes > 0 || body.mediaType !== undefined || isUninvited(raw);
+    if (typeof format !== "string" && isCertain) throw format;
     const bytes = await readBody(raw, body.bytes, share, config.bodyLimitBytes, fault, () =>
       arrivalTask(request),
     );
@@ -390,9 +394,6 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       return;
     }
     const answer = errorAnswer(error, request.endpoint.route, request.id, privateTexts);
-    // Without this, a source that has lost its reader would be read at full speed.
-    if (!request.raw.complete && request.raw.listenerCount("data") === 0)
-      drain(request.raw, () => arrivalTask(request));
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");
@@ -453,9 +454,9 @@ const payerOf = ({ access }: FastifyRequest): string => access?.payer ?? "nobody
 /** The body of an upload is not read here: its handler streams it. */
 function acceptUpload(request: IncomingMessage, { mediaType }: DeclaredBody): IncomingMessage {
   const fault = uploadFault(mediaType, request.headers["content-encoding"]);
-  if (fault === undefined) return request;
-  request.on("error", () => undefined).resume();
-  throw fault;
+  if (fault !== undefined) throw fault;
+  inviteBody(request);
+  return request;
 }
 
 /** The client's own id if it is well-formed, so that logs on both sides can be joined. */

@@ -8,13 +8,11 @@ import { type CertificateFiles, followCertificate, readCertificate } from "./cer
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { errorAnswer } from "./error-answer.ts";
+import { awaitInvitation, farewellMs } from "./request/early-answer.ts";
 import { isFromThread, type OwnerSocket } from "./threads/forwarding.ts";
 
 /** The default of Node.js, set explicitly because `maxParamLength` must not be smaller. */
 export const headersBytesMax = 16 * 1024;
-
-/** Time for a client to read a response that was sent before its request was complete. */
-const farewellMs = 1_000;
 
 export function createHttpServer(
   config: CompleteServerConfig,
@@ -37,6 +35,7 @@ export function createHttpServer(
   server.maxConnections = config.connectionsMax;
   // Unknown expectations are ignored; `100-continue` is the only one that is defined.
   server.on("checkExpectation", listener);
+  awaitInvitation(server, listener);
   return server;
 
   function create(): Server {
@@ -76,10 +75,12 @@ export function createOwnerServer(
     maxHeaderSize: headersBytesMax + addedHeaderBytes,
     requireHostHeader: false,
   };
-  const server = createServer(options, (request, response) => {
+  const onRequest: RequestListener = (request, response) => {
     if (isFromThread(request, socket)) listener(request, response);
     else request.socket.destroy();
-  });
+  };
+  const server = createServer(options, onRequest);
+  awaitInvitation(server, onRequest);
   connections.watch(server);
   return server;
 }
@@ -120,6 +121,7 @@ export function refuseUnreadable(
     "Content-Type: application/json; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(text)}`,
     "Connection: close",
+    "X-Content-Type-Options: nosniff",
     `x-request-id: ${requestId}`,
   ];
   socket.end(`${head.join("\r\n")}\r\n\r\n${text}`);

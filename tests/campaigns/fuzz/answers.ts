@@ -74,6 +74,7 @@ export function faultOf(
   const { status, headers, body } = answer;
   const text = body.toString("utf8");
   if (!headers.has("x-request-id")) return "no x-request-id";
+  if (headers.get("x-content-type-options") !== "nosniff") return "no x-content-type-options: nosniff";
   if (text.includes(dataDir)) return "the response contains the data directory";
   if (text.includes(adminKey)) return "the response contains the admin key";
   const route = method === undefined ? undefined : routeOf(method, target ?? "");

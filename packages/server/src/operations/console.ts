@@ -21,7 +21,6 @@ const headers = (policy: readonly string[]) => ({
   "content-security-policy": ["default-src 'none'", ...policy].join("; "),
   "cross-origin-opener-policy": "same-origin",
   "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
 });
 const noFrames = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
 

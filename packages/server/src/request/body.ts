@@ -7,6 +7,7 @@ import type { IncomingMessage } from "node:http";
 import { release, type Task } from "@quiverdb/engine/database/contract";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FairShare } from "../fair-share.ts";
+import { inviteBody } from "./early-answer.ts";
 
 /** The bytes that the body of one request takes of the total for all bodies. */
 export class BodyShare {
@@ -69,16 +70,10 @@ function pacer(stream: IncomingMessage, makeTask: () => Task): (bytes: number) =
   };
 }
 
-/** Discards the rest of a rejected body, so that the client can read the response. */
-export function drain(stream: IncomingMessage, makeTask: () => Task): void {
-  const onData = pacer(stream, makeTask);
-  stream.on("error", ignore).on("data", (chunk: Buffer) => onData(chunk.length));
-}
-
 /**
  * Reads the whole body; an empty one is `undefined`.
  * @param declaredBytes its Content-Length; NaN if it has none
- * @param fault why a body is not acceptable, if there is one; called once it is known that there is
+ * @param fault why a body is not acceptable, if there is one; called once it is known that it is not empty
  * @param makeTask makes the task that limits how fast a long body is read
  * @throws body_too_large, overloaded, the fault; rejects with the stream's error when the client goes away
  */
@@ -100,19 +95,15 @@ export function readBody(
       isSettled = true;
       reject(error);
     };
-    const refuse = (error: QuiverError) => {
-      drain(stream, makeTask);
-      fail(error);
-    };
     const onData = (chunk: Buffer) => {
       if (isSettled) return;
       if (received === 0) {
         const error = fault();
-        if (error) return refuse(error);
+        if (error) return fail(error);
       }
       received += chunk.length;
-      if (received > bytesMax) return refuse(tooLarge(bytesMax, received));
-      if (!share.take(chunk.length)) return refuse(overloaded());
+      if (received > bytesMax) return fail(tooLarge(bytesMax, received));
+      if (!share.take(chunk.length)) return fail(overloaded());
       chunks.push(chunk);
       tell(chunk.length);
     };
@@ -124,7 +115,8 @@ export function readBody(
       if (!isSettled) fail(new Error("the connection ended before the request did"));
     };
 
-    if (declaredBytes > bytesMax) return refuse(fault() ?? tooLarge(bytesMax, declaredBytes));
+    if (declaredBytes > bytesMax) return fail(tooLarge(bytesMax, declaredBytes));
+    inviteBody(stream);
     stream.on("data", onData).on("end", onEnd).on("error", fail).on("close", onClose);
   });
 }
@@ -140,8 +132,6 @@ function joined(chunks: readonly Buffer[], bytes: number): Buffer {
   }
   return whole;
 }
-
-const ignore = () => {};
 
 const tooLarge = (bytesMax: number, received: number) =>
   new QuiverError(

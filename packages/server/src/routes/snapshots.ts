@@ -30,17 +30,11 @@ export const snapshotHandlers: Handlers<
   checkAllSnapshots: async ({ database }) => json(await database.snapshots.check()),
   async uploadSnapshot({ database, access, body, names }) {
     const request = body ?? Readable.from([]);
-    try {
-      // The rest of a rejected upload is discarded, so that the client can read the response.
-      const snapshot = await database.snapshots.receive(
-        whileValid(access, request.iterator({ destroyOnReturn: false })),
-      );
-      Object.assign(names, { collection_id: snapshot.collection_name, ...identityOf(snapshot) });
-      return json(snapshot);
-    } catch (error) {
-      request.on("error", () => undefined).resume();
-      throw error;
-    }
+    // A rejected upload is not destroyed, so that the client can read the response (request/early-answer.ts).
+    const chunks = request.iterator({ destroyOnReturn: false });
+    const snapshot = await database.snapshots.receive(whileValid(access, chunks));
+    Object.assign(names, { collection_id: snapshot.collection_name, ...identityOf(snapshot) });
+    return json(snapshot);
   },
   getSnapshot: ({ database, params }) =>
     json(database.snapshots.get(params.collection_id, params.snapshot_id)),

@@ -9,10 +9,10 @@ import { Agent, request as httpRequest, type IncomingMessage, type ServerRespons
 import { pipeline } from "node:stream";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { type RouteName, routes } from "@quiverdb/protocol/routes";
-import { linger } from "../accounting.ts";
 import type { Connections } from "../connections.ts";
 import { errorAnswer } from "../error-answer.ts";
 import { livePath } from "../operations/health.ts";
+import { discardRest, inviteBody, isUninvited } from "../request/early-answer.ts";
 import { threadRoutes } from "../routes/handlers.ts";
 
 /** Where the owner listens, and what it asks for. */
@@ -90,9 +90,11 @@ export class Forwarding {
     this.#connections.begin(response);
     const headers = endToEnd(request.rawHeaders);
     headers.push(addressHeader, request.socket.remoteAddress ?? "unknown", secretHeader, this.#socket.secret);
-    const hasBody = request.headers["content-length"] !== undefined;
-    if (!hasBody && request.headers["transfer-encoding"] !== undefined)
+    const hasLength = request.headers["content-length"] !== undefined;
+    if (!hasLength && request.headers["transfer-encoding"] !== undefined)
       headers.push("transfer-encoding", "chunked");
+    const mustAsk = isUninvited(request);
+    if (mustAsk) headers.push("expect", "100-continue");
     const onward = httpRequest({
       socketPath: this.#socket.path,
       agent: this.#agent,
@@ -106,27 +108,39 @@ export class Forwarding {
       // The client is gone before its answer: the owner stops the work for it.
       if (!response.writableFinished) onward.destroy();
     });
-    response.once("finish", () => linger(request));
-    // What the client still sends is then read and thrown away, so that it can read its answer.
-    const endOnward = () => {
+    const onAnswered = () => {
       request.unpipe(onward);
-      request.resume();
-      onward.destroy();
+      if (request.complete) request.resume();
+      else discardRest(request, response);
     };
     onward.on("error", (error) => {
-      endOnward();
       // If the answer had begun, its own stream fails.
-      if (!response.headersSent && !response.destroyed) refuse(response, error);
+      if (response.headersSent || response.destroyed) return;
+      onAnswered();
+      refuse(response, error);
     });
     onward.on("response", (answer) => {
+      onAnswered();
       response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
       pipeline(answer, response, (error) => {
         if (error) response.destroy();
-        if (!request.complete) endOnward();
+        // The owner waits for the rest of the request, which it does not get.
+        if (!onward.writableFinished) onward.destroy();
       });
     });
-    request.pipe(onward);
     request.once("error", () => onward.destroy());
+    if (mustAsk) {
+      onward.once("continue", () => {
+        inviteBody(request);
+        request.pipe(onward);
+      });
+      return;
+    }
+    request.pipe(onward);
+    // The headers go with what has arrived of the body. Without it they go alone, because they may be enough for an answer.
+    setImmediate(() => {
+      if (!request.readableDidRead && !request.complete) onward.flushHeaders();
+    });
   };
 
   close(): void {
@@ -148,6 +162,7 @@ function refuse(response: ServerResponse, cause: Error): void {
     "content-type": "application/json; charset=utf-8",
     "content-length": Buffer.byteLength(text),
     "retry-after": "1",
+    "x-content-type-options": "nosniff",
   });
   response.end(text);
 }
