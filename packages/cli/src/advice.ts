@@ -78,6 +78,8 @@ function advice({ code, details }: QuiverError, message: string): string | undef
         / One process at a time .*$/,
         " If that is a server, send it requests with --url; otherwise stop it, or name another directory.",
       );
+    case "data_directory_foreign":
+      return message.replace("the option force", "--force");
     case "transaction_not_found":
       return `The collection has no transaction ${JSON.stringify(details.transaction_id)}. "quiver transactions list ${of}" lists those that it has.`;
     case "key_not_found":

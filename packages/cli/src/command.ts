@@ -81,6 +81,7 @@ export function parsed<T>(read: (text: string) => T): (text: string) => T {
 export type ConnectionOptions = {
   url: string;
   dataDir?: string;
+  force?: boolean;
   apiKey?: string;
   apiKeyFile?: string;
   timeout: number;
@@ -100,6 +101,7 @@ export function withConnection(command: Command): Command {
       "--data-dir <dir>",
       "opens the data of this directory here, instead of asking a server; no server may have it open",
     )
+    .option("--force", "with --data-dir: use the directory also if it has other files, and none of Quiver")
     .addOption(new Option("--api-key <key>", keyHelp).env("QUIVER_API_KEY"))
     .addOption(new Option("--api-key-file <file>", "file that contains the key").env("QUIVER_API_KEY_FILE"))
     .addOption(
@@ -112,6 +114,10 @@ export function withConnection(command: Command): Command {
       // A QUIVER_URL of the environment is no contradiction.
       const isGiven = (name: string) => acting.getOptionValueSource(name) === "cli";
       if (isGiven("url") && isGiven("dataDir")) throw new UsageError("Give --url or --data-dir, not both.");
+      if (isGiven("force") && !isGiven("dataDir"))
+        throw new UsageError(
+          "--force belongs to --data-dir: a directory with other files is used all the same.",
+        );
     });
 }
 
@@ -127,7 +133,7 @@ const opened: Database[] = [];
 
 /** The database of a command: a server's, or that of a directory. */
 export async function connect(options: ConnectionOptions, extra: ExtraOptions = {}): Promise<Database> {
-  const { dataDir } = options;
+  const { dataDir, force } = options;
   const { mayCreate = false, ...ofClient } = extra;
   if (dataDir === undefined) return connectServer(options, ofClient);
   if (!mayCreate && !existsSync(dataDir))
@@ -136,7 +142,7 @@ export async function connect(options: ConnectionOptions, extra: ExtraOptions = 
     );
   // Loaded only here: a client needs no engine.
   const { open } = await import("@quiverdb/database");
-  const database = await open(dataDir, { lockWaitMs: 0 });
+  const database = await open(dataDir, { lockWaitMs: 0, force });
   opened.push(database);
   return database;
 }

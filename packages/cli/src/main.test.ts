@@ -1,7 +1,7 @@
 // The command line from the user's view: real processes, a real server, real files.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -562,6 +562,30 @@ describe("a directory without a server", () => {
     ]);
     other.child.kill("SIGTERM");
     await other.ended;
+  });
+
+  it("[R16] with other files, or where nothing can be written, is refused by commands and by the server", async () => {
+    const foreign = mkdtempSync(join(folder, "foreign-"));
+    writeFileSync(join(foreign, "notes.txt"), "of somebody");
+    const records = file("foreign.jsonl", recordLines(2));
+    const commands = [
+      ["collections", "list"],
+      ["import", "c", records, "--create"],
+      ["serve", "--port", "0", "--no-auth"],
+    ];
+    for (const args of commands) {
+      const refused = await quiver(...args, "--data-dir", foreign);
+      expect([refused.code, refused.out]).toEqual([1, ""]);
+      expect(refused.err).toMatch(/^quiver: The directory .* it has "notes\.txt"\..* with --force\.\n$/);
+      const inTheWay = await quiver(...args, "--data-dir", join(foreign, "notes.txt", "data"));
+      // Commands that make no directory say that there is none.
+      expect([inTheWay.code, inTheWay.out]).toEqual([args[0] === "collections" ? 2 : 1, ""]);
+      if (args[0] !== "collections") expect(inTheWay.err).toMatch(/^quiver: .*notes\.txt is a file\. .*\n$/);
+    }
+    expect(readdirSync(foreign)).toEqual(["notes.txt"]);
+    expect((await quiver("collections", "list", "--data-dir", foreign, "--force")).code).toBe(0);
+    expect((await quiver("collections", "list", "--data-dir", foreign)).code).toBe(0);
+    expect((await ask(["collections", "list", "--force"])).code).toBe(2);
   });
 });
 

@@ -38,8 +38,38 @@ export async function readFacts(client: QuiverClient, name: string, signal: Abor
   }
 }
 
-export const statusesOf = ({ indexes, fields }: Facts): readonly IndexStatus[] =>
-  [...Object.values(indexes), ...fields].map(({ status }) => status);
+/** An index as pages call it: its kind, or the field of the metadata. */
+export type NamedStatus = { readonly name: string; readonly status: IndexStatus };
+
+export const namedStatusesOf = ({ indexes, fields }: Facts): readonly NamedStatus[] => [
+  ...Object.entries(indexes).map(([kind, { status }]) => ({
+    name: kind === "tf-idf" ? "text" : kind,
+    status,
+  })),
+  ...fields.map(({ field, status }) => ({ name: field, status })),
+];
+
+export const statusesOf = (facts: Facts): readonly IndexStatus[] =>
+  namedStatusesOf(facts).map(({ status }) => status);
+
+/** The kinds of search that the collection is for, and that have no index yet. */
+export function missingIndexes({
+  areIndexesKnown,
+  detail,
+  indexes,
+}: Facts): readonly ("dense" | "sparse" | "text")[] {
+  if (!areIndexesKnown) return [];
+  const kinds = [
+    ["dense", detail.dense_vector.enabled, indexes.dense],
+    ["sparse", detail.sparse_vector.enabled, indexes.sparse],
+    ["text", detail.tf_idf_options.enabled, indexes["tf-idf"]],
+  ] as const;
+  return kinds.flatMap(([kind, isEnabled, index]) => (isEnabled && index === undefined ? [kind] : []));
+}
+
+/** Whether an index in memory has not everything yet, or cannot go on. */
+export const isBehind = ({ state, percentage_complete, failure }: IndexStatus): boolean =>
+  state !== "unloaded" && (state === "building" || percentage_complete < 100 || failure !== undefined);
 
 /** Milliseconds until the facts are read again: soon while something is built. */
 export const pauseFor = (all: readonly Facts[]): number =>

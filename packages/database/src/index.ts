@@ -22,7 +22,7 @@ export type { OpenOptions, ServerHandle, ServerOptions };
  * await books.upsert([{ id: "dune", dense_values: [0.9, 0.1] }]);
  * const { results } = await books.search.dense({ query_vector: [1, 0] });
  * ```
- * @throws QuiverError data_directory_in_use, storage_failed, format_too_new, format_too_old, data_corrupted
+ * @throws QuiverError data_directory_in_use, data_directory_foreign, storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function open(dataDir: string, options: OpenOptions = {}): Promise<Database> {
   const { openEmbedded } = await import("./open.ts");

@@ -15,6 +15,7 @@ const help = `npx @quiverdb/mcp [options]: the tools of a Quiver database for la
   --url URL               address of a server; default QUIVER_URL, or http://127.0.0.1:8443
   --api-key KEY           its API key; default QUIVER_API_KEY
   --data-dir DIR          instead of a server: a directory, opened in this process (Node.js 24 or newer)
+  --force                 uses the directory also if it has other files, and none of Quiver
   --write                 adds the tools upsert and delete; without it, nothing can be changed
   --http PORT             streamable HTTP at http://127.0.0.1:PORT/mcp instead of stdio; 0 for any free port
   --host HOST             listens there; another host than 127.0.0.1 needs a token
@@ -31,6 +32,7 @@ async function main(): Promise<void> {
       url: { type: "string" },
       "api-key": { type: "string" },
       "data-dir": { type: "string" },
+      force: { type: "boolean" },
       write: { type: "boolean" },
       http: { type: "string" },
       host: { type: "string" },
@@ -102,7 +104,7 @@ async function databaseOf(values: Values): Promise<Database> {
       "--data-dir opens a directory in this process with the package @quiverdb/database, which is not installed: installations with an older Node.js, or without optional dependencies, leave it out. Install it beside @quiverdb/mcp, or name a server with --url.",
     );
   });
-  return open(directory);
+  return open(directory, { force: values.force === true });
 }
 
 function embeddingsOf(values: Values) {

@@ -71,6 +71,10 @@ export const errorKinds = {
     409,
     "Another process, or this one, has the data directory open; details has the process id (pid), the host and the time (since) of the owner. Raised only where a directory is opened.",
   ),
+  data_directory_foreign: kind(
+    409,
+    "The directory has files, but none that says it is a data directory of Quiver; details.found names some of them. Nothing was changed. Raised only where a directory is opened.",
+  ),
   body_too_large: kind(413, "The request body is larger than the server's limit."),
   unsupported_media_type: kind(
     415,

@@ -46,6 +46,7 @@ export const configDefaults = {
   bodiesInMemoryBytesMax: limits.bodiesInMemoryBytesDefault,
   answersInMemoryBytesMax: limits.answersInMemoryBytesDefault,
   lockWaitMs: limits.lockWaitMsDefault,
+  force: false,
   requestDeadlineMs: limits.requestDeadlineMsDefault,
   requestDeadlineMaxMs: limits.requestDeadlineMaxMsDefault,
   requestWorkMaxMs: limits.requestWorkMaxMsDefault,

@@ -13,6 +13,8 @@ export type ServerOptions = {
   dataDir: string;
   /** How long a start waits for another server that has the directory open and is stopping. Default 10 seconds. */
   lockWaitMs?: number;
+  /** Uses a directory also if it has other files, and nothing that says it is a data directory. Default false: `data_directory_foreign`. */
+  force?: boolean;
   /** Address or host name to listen on. Default `127.0.0.1`. */
   host?: string;
   /** TCP port; 0 selects a free one (see `RunningServer.port`). Default 8443. */

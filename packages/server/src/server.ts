@@ -63,6 +63,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     dataDir: config.dataDir,
     readerThreads: config.servingThreads,
     lockWaitMs: config.lockWaitMs,
+    force: config.force,
     memoryBudgetBytes: config.memoryBudgetBytes,
     transactionIdleMs: config.transactionIdleMs,
     versionsKept: config.versionsKept,

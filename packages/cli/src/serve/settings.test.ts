@@ -64,6 +64,7 @@ it("takes every setting from each of the three sources", () => {
     bodyLimit: ["8MiB", 8 * 1024 ** 2],
     bodiesInMemory: ["1GiB", 1024 ** 3],
     answersInMemory: ["1GiB", 1024 ** 3],
+    force: ["true", true],
     lockWait: ["3s", 3_000],
     requestDeadline: ["20s", 20_000],
     queueWait: ["3s", 3_000],

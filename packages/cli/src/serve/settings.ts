@@ -57,6 +57,7 @@ const rows: readonly Row[] = [
   ["port", "port", { ...number, read: (given) => readInteger(given, 0, 65_535) }, "TCP port; 0 selects a free one"],
   ["host", "host", text("address"), "address or host name to listen on"],
   ["data-dir", "dataDir", text("dir"), "directory of all data, created if it does not exist", defaultDataDir],
+  ["force", "force", { read: readBoolean }, "use the data directory also if it has other files, and none of Quiver", "off"],
   ["lock-wait", "lockWaitMs", duration, "how long a start waits for another server that has the directory open and is stopping"],
   ["admin-key", "adminKey", text("key"), "the admin key; prefer the variable, because other users can see flags", "generated at the first start, which prints the file name"],
   ["no-auth", "noAuth", { read: readBoolean }, "serve every request without a key; only on a loopback address", "off"],

@@ -3,7 +3,7 @@
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { pauseFor, readFacts, type TabProps } from "../facts.ts";
-import { count } from "../parts/format.ts";
+import { countOf } from "../parts/format.ts";
 import { Failure, useLoaded } from "../parts/loading.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
@@ -52,7 +52,7 @@ export function CollectionPage({ name, tab, query }: { name: string; tab: string
         {value !== undefined && (
           <div>
             <Kinds detail={value.detail} />
-            <span class="badge">{count(value.detail.vectors_count)} records</span>
+            <span class="badge">{countOf(value.detail.vectors_count, "record")}</span>
             {!value.detail.loaded && <span class="badge">unloaded</span>}
           </div>
         )}

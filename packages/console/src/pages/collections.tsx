@@ -4,9 +4,17 @@ import type { CollectionDetail, CollectionSummary } from "@quiverdb/protocol/sha
 import type { MetricName, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { useState } from "preact/hooks";
 import { languages, metrics } from "../choices.ts";
-import { type Facts, pauseFor, readFacts, statusesOf } from "../facts.ts";
+import {
+  type Facts,
+  isBehind,
+  missingIndexes,
+  namedStatusesOf,
+  pauseFor,
+  readFacts,
+  statusesOf,
+} from "../facts.ts";
 import { ConfirmDeletion, Dialog } from "../parts/dialog.tsx";
-import { bytes, count } from "../parts/format.ts";
+import { bytes, count, countOf } from "../parts/format.ts";
 import { Check, Select } from "../parts/inputs.tsx";
 import { Failure, Show, useAction, useLoaded } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
@@ -190,15 +198,42 @@ export function Kinds({ detail }: { detail: CollectionDetail }) {
   );
 }
 
+/** Which indexes are missing, and how far those are that have not everything yet. */
 function IndexState({ facts }: { facts: Facts }) {
-  const statuses = statusesOf(facts);
-  if (!facts.detail.loaded) return <span class="badge">unloaded</span>;
-  if (!facts.areIndexesKnown) return <span class="muted small">not told to this key</span>;
-  if (statuses.length === 0) return <span class="badge warn">no index</span>;
-  const building = statuses.filter(({ state }) => state === "building");
-  if (building.length === 0) return <span class="badge good">ready</span>;
-  const percent = Math.min(...building.map((each) => each.percentage_complete));
-  return <Progress percent={percent} label={`Building the indexes of ${facts.detail.name}`} />;
+  const { loaded, name } = facts.detail;
+  const missing = missingIndexes(facts);
+  const behind = namedStatusesOf(facts).filter(({ status }) => isBehind(status));
+  return (
+    <div class="states">
+      {!loaded && <span class="badge">unloaded</span>}
+      {loaded && !facts.areIndexesKnown && <span class="muted small">not told to this key</span>}
+      {missing.map((kind) => (
+        <span key={kind} class="badge warn" title="Searches of this kind are refused until it is created.">
+          no {kind} index
+        </span>
+      ))}
+      {behind.map(({ name: index, status }) => (
+        <span
+          key={index}
+          title={`${count(status.records_indexed)} of ${countOf(status.records_total, "record")}`}
+        >
+          {status.failure !== undefined && (
+            <span class="badge bad" title={status.failure}>
+              failing
+            </span>
+          )}{" "}
+          <Progress
+            percent={status.percentage_complete}
+            label={`${status.state === "building" ? "Building" : "Updating"} the index ${index} of ${name}`}
+          />{" "}
+          {index}
+        </span>
+      ))}
+      {loaded && facts.areIndexesKnown && missing.length + behind.length === 0 && (
+        <span class="badge good">ready</span>
+      )}
+    </div>
+  );
 }
 
 function CreateDialog({ close }: { close: () => void }) {

@@ -5,7 +5,7 @@ import type { TabProps } from "../facts.ts";
 import { colorsOf, type LegendEntry } from "../map/colors.ts";
 import type { FieldValue, Layout, MapMessage, MapStart } from "../map/messages.ts";
 import { Plot } from "../map/plot.ts";
-import { count } from "../parts/format.ts";
+import { count, countOf } from "../parts/format.ts";
 import { Area, Choice, Field } from "../parts/inputs.tsx";
 import { Failure } from "../parts/loading.tsx";
 import { type WalkEdges, WalkForm } from "../parts/walk.tsx";
@@ -222,7 +222,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
               // biome-ignore lint/a11y/noNoninteractiveTabindex: the map is moved by keyboard.
               tabIndex={0}
               role="application"
-              aria-label={`Map of ${count(records?.ids.length ?? 0)} records. Arrow keys move it, plus and minus zoom, 0 shows all.`}
+              aria-label={`Map of ${countOf(records?.ids.length ?? 0, "record")}. Arrow keys move it, plus and minus zoom, 0 shows all.`}
               onKeyDown={onKeyDown}
             >
               <canvas ref={canvas} {...pointer} />
@@ -254,7 +254,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
               </button>
             </div>
             <p class="state" role="status">
-              {state === "" ? `${count(records?.ids.length ?? 0)} of ${count(total)} records` : state}
+              {state === "" ? `${count(records?.ids.length ?? 0)} of ${countOf(total, "record")}` : state}
             </p>
           </div>
           <ul class="legend">

@@ -9,9 +9,9 @@ import type {
 import { useState } from "preact/hooks";
 import { languages, metadataTypes, metrics } from "../choices.ts";
 import type { TabProps } from "../facts.ts";
-import { statusesOf } from "../facts.ts";
+import { missingIndexes, statusesOf } from "../facts.ts";
 import { ConfirmDeletion, Dialog } from "../parts/dialog.tsx";
-import { bytes, count } from "../parts/format.ts";
+import { bytes, count, countOf } from "../parts/format.ts";
 import { Check, Field, Select } from "../parts/inputs.tsx";
 import { Failure, useAction } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
@@ -87,15 +87,7 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
       remove: () => collection.deleteMetadataIndex(field),
     })),
   ];
-  const missing = !facts.areIndexesKnown
-    ? []
-    : (
-        [
-          ["dense", detail.dense_vector.enabled && dense === undefined],
-          ["sparse", detail.sparse_vector.enabled && sparse === undefined],
-          ["text", detail.tf_idf_options.enabled && text === undefined],
-        ] as const
-      ).flatMap(([kind, isMissing]) => (isMissing ? [kind] : []));
+  const missing = missingIndexes(facts);
   return (
     <div class="stack">
       <Failure error={action.error} />
@@ -111,7 +103,7 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
             <Fact label="Dimension" value={String(detail.dense_vector.dimension)} />
           )}
           {detail.config.max_vectors !== null && (
-            <Fact label="At most" value={`${count(detail.config.max_vectors)} records`} />
+            <Fact label="At most" value={countOf(detail.config.max_vectors, "record")} />
           )}
           <Fact label="Texts" value={detail.store_raw_text ? "stored" : "not stored"} />
           <Fact label="Indexes in memory" value={detail.loaded ? "yes" : "no"} />
@@ -144,13 +136,18 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
             </button>
           </div>
         </div>
-        {shown.length === 0 ? (
-          <p class="muted">
-            {facts.areIndexesKnown
-              ? "There are none. Searches need one of their kind."
-              : "The server does not tell this key of them."}
+        {missing.length > 0 && (
+          <p>
+            {missing.map((kind) => (
+              <span key={kind} class="badge warn">
+                no {kind} index
+              </span>
+            ))}{" "}
+            <span class="muted">Searches need one of their kind.</span>
           </p>
-        ) : (
+        )}
+        {!facts.areIndexesKnown && <p class="muted">The server does not tell this key of them.</p>}
+        {shown.length > 0 && (
           <Table
             columns={[
               "Index",
@@ -231,7 +228,9 @@ function IndexRow({ index, remove }: { index: Shown; remove: () => void }) {
       <td class="number">{count(status.watermark)}</td>
       <td>
         {status.recall && (
-          <span title={`measured with ${status.recall.queries} queries, ef ${status.recall.ef_search}`}>
+          <span
+            title={`measured with ${count(status.recall.queries)} ${status.recall.queries === 1 ? "query" : "queries"}, ef ${status.recall.ef_search}`}
+          >
             {(100 * status.recall.recall_at_10).toFixed(1)} % at 10
           </span>
         )}

@@ -6,7 +6,7 @@ import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import type { Facts, TabProps } from "../facts.ts";
 import { FilterPlan, FusionDrawing, legsOf, ResultExplanation, Shares } from "../parts/explanation.tsx";
-import { clipped, count, decimal, milliseconds } from "../parts/format.ts";
+import { clipped, countOf, decimal, milliseconds } from "../parts/format.ts";
 import { Area, Check, Choice, Field } from "../parts/inputs.tsx";
 import { Failure, useAction } from "../parts/loading.tsx";
 import { hrefOf } from "../route.ts";
@@ -307,7 +307,7 @@ function workOf({ legs }: SearchResponse): string | undefined {
   const work = legs?.dense;
   if (work === undefined) return undefined;
   const beam = work.beam === undefined ? "" : `, beam width ${work.beam}`;
-  return `${work.way}${beam}, ${count(work.visited)} vectors visited, ${count(work.distances)} distances`;
+  return `${work.way}${beam}, ${countOf(work.visited, "vector")} visited, ${countOf(work.distances, "distance")}`;
 }
 
 function Results({ name, found: { answer, ms, plan, kind } }: { name: string; found: Found }) {

@@ -4,7 +4,7 @@ import type { TransactionState, TransactionStats } from "@quiverdb/protocol/shap
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { Dialog } from "../parts/dialog.tsx";
-import { count, dateTime } from "../parts/format.ts";
+import { count, countOf, dateTime } from "../parts/format.ts";
 import { Show, useLoaded } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
 import { Table } from "../parts/table.tsx";
@@ -99,7 +99,7 @@ export function TransactionsPage({ name }: TabProps) {
                         )}
                         {stats.average_throughput > 0 && (
                           <div class="muted small">
-                            {count(Math.round(stats.average_throughput))} operations/s
+                            {countOf(Math.round(stats.average_throughput), "operation")}/s
                           </div>
                         )}
                       </td>

@@ -3,7 +3,7 @@
 import type { Version } from "@quiverdb/protocol/shapes/version";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
-import { count, dateTime } from "../parts/format.ts";
+import { count, countOf, dateTime } from "../parts/format.ts";
 import { Show, useLoaded } from "../parts/loading.tsx";
 import { Table } from "../parts/table.tsx";
 import { useClient } from "../session.ts";
@@ -95,7 +95,7 @@ function TimeLine({ versions, current }: { versions: readonly Version[]; current
       class="timeline"
       viewBox={`0 0 ${width} ${height}`}
       role="img"
-      aria-label={`${versions.length} versions from ${dateTime(first.timestamp)} to ${dateTime(last.timestamp)}`}
+      aria-label={`${countOf(versions.length, "version")} from ${dateTime(first.timestamp)} to ${dateTime(last.timestamp)}`}
     >
       <path class="step" d={`M${xOf(first)} ${bottom}${steps}H${width - margin.right}V${bottom}Z`} />
       {oldestFirst.map((version) => (
@@ -107,8 +107,8 @@ function TimeLine({ versions, current }: { versions: readonly Version[]; current
           r={versions.length > 60 ? 3 : 5}
         >
           <title>
-            version {version.version_number}, {dateTime(version.timestamp)}, {count(version.vector_count)}{" "}
-            records
+            version {version.version_number}, {dateTime(version.timestamp)},{" "}
+            {countOf(version.vector_count, "record")}
           </title>
         </circle>
       ))}
@@ -119,7 +119,7 @@ function TimeLine({ versions, current }: { versions: readonly Version[]; current
         {dateTime(last.timestamp)}
       </text>
       <text x={margin.left} y={12}>
-        {count(most)} records
+        {countOf(most, "record")}
       </text>
     </svg>
   );

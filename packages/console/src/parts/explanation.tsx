@@ -2,7 +2,7 @@
 
 import { absentFieldsHint } from "@quiverdb/protocol/absent-fields";
 import type { Explanation, FilterExplanation, SearchResult } from "@quiverdb/protocol/shapes/search";
-import { clipped, count, decimal } from "./format.ts";
+import { clipped, count, countOf, decimal } from "./format.ts";
 
 /** The legs in the order of an explanation, with the name of their colour. */
 export const legs = [
@@ -97,14 +97,14 @@ export function ResultExplanation({ explanation }: { explanation: Explanation })
                   color={color}
                   bars={explanation["tf-idf"].matches.map((match) => ({
                     label: match.term,
-                    title: `${match.tf} in the record, in ${count(match.df)} records, idf ${decimal(match.idf)}`,
+                    title: `${match.tf} in the record, in ${countOf(match.df, "record")}, idf ${decimal(match.idf)}`,
                     value: match.contribution,
                   }))}
                 />
                 <p class="muted small">
-                  {count(explanation["tf-idf"].document_length)} terms in the record,{" "}
+                  {countOf(explanation["tf-idf"].document_length, "term")} in the record,{" "}
                   {decimal(explanation["tf-idf"].average_length)} on average,{" "}
-                  {count(explanation["tf-idf"].documents)} records with a text.
+                  {countOf(explanation["tf-idf"].documents, "record")} with a text.
                 </p>
               </>
             )}
@@ -186,12 +186,12 @@ export function FilterPlan({ filter }: { filter: FilterExplanation }) {
       ? "The set was made of metadata indexes alone."
       : filter.records_read === undefined
         ? ""
-        : `${count(filter.records_read)} records were read to find the set.`;
+        : `${countOf(filter.records_read, "record")} ${filter.records_read === 1 ? "was" : "were"} read to find the set.`;
   const hint = absentFieldsHint(filter);
   return (
     <div>
       <p>
-        The filter matches <b>{count(filter.matching)}</b> of {count(filter.records)} records. {read}
+        The filter matches <b>{count(filter.matching)}</b> of {countOf(filter.records, "record")}. {read}
       </p>
       {hint !== undefined && <p>{hint}</p>}
       {Object.entries(filter.legs).map(([kind, { way, estimated_us }]) => (

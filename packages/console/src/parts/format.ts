@@ -4,6 +4,9 @@ const counts = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
 export const count = (value: number): string => counts.format(value);
+/** `1 record`, `1,234 records`. */
+export const countOf = (value: number, noun: string): string =>
+  `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 export const compact = (value: number): string => short.format(value);
 
 const units = ["B", "KiB", "MiB", "GiB", "TiB"];

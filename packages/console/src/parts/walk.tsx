@@ -4,7 +4,7 @@ import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import { useClient } from "../session.ts";
 import { parseVector } from "../written.ts";
-import { clipped, count, decimal } from "./format.ts";
+import { clipped, count, countOf, decimal } from "./format.ts";
 import { Field } from "./inputs.tsx";
 import { Failure, useAction } from "./loading.tsx";
 
@@ -118,7 +118,7 @@ function wayOf({ legs, walk }: Found, drawn: number): string {
   const work = legs?.dense;
   if (work === undefined || walk === undefined) return "The way of a search is not told to this key.";
   if (work.beam === undefined)
-    return `There is no graph to follow yet: the search compared all ${count(work.visited)} vectors.`;
-  const cut = walk.is_cut ? ` (of its first ${count(walk.visits.length)} visits)` : "";
-  return `With a beam of ${count(work.beam)} the search visited ${count(work.visited)} vectors and computed ${count(work.distances)} distances. ${count(drawn)} of its steps are on the map${cut}.`;
+    return `There is no graph to follow yet: the search compared ${work.visited === 1 ? "the only vector" : `all ${count(work.visited)} vectors`}.`;
+  const cut = walk.is_cut ? ` (of its first ${countOf(walk.visits.length, "visit")})` : "";
+  return `With a beam of ${count(work.beam)} the search visited ${countOf(work.visited, "vector")} and computed ${countOf(work.distances, "distance")}. ${count(drawn)} of its steps ${drawn === 1 ? "is" : "are"} on the map${cut}.`;
 }

@@ -13,12 +13,8 @@ import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalog.ts";
-import {
-  catalogDirectory,
-  collectionsDirectory,
-  openingError,
-  takeDataDirectory,
-} from "../runtime/data-directory.ts";
+import { catalogDirectory, collectionsDirectory, takeDataDirectory } from "../runtime/data-directory.ts";
+import { openingError } from "../runtime/directory-claim.ts";
 import { Writer } from "../runtime/writer.ts";
 import type { Database, DatabaseLog, DatabaseOptions } from "./contract.ts";
 import { makeCatalog } from "./new-catalog.ts";
@@ -34,6 +30,7 @@ const optionNames = [
   "readerThreads",
   "versionsKept",
   "lockWaitMs",
+  "force",
   "log",
   "clock",
 ] as const satisfies (keyof DatabaseOptions)[];
@@ -41,7 +38,7 @@ const optionNames = [
 /**
  * Opens or creates the database in a directory. A collection with a damaged store is quarantined (quarantine.ts) and does not affect the
  * others; a catalog with damaged pages prevents the database from opening.
- * @throws data_directory_in_use, storage_failed, format_too_new, format_too_old, data_corrupted
+ * @throws data_directory_in_use, data_directory_foreign, storage_failed, format_too_new, format_too_old, data_corrupted
  */
 export async function openDatabase(given: DatabaseOptions): Promise<Database> {
   refuseUnknownOptions(given, optionNames);
@@ -56,6 +53,7 @@ export async function openDatabase(given: DatabaseOptions): Promise<Database> {
     waitMs: options.lockWaitMs,
     onWait: (message, waitMs) => log.warn({ wait_ms_max: waitMs }, message),
     clock: options.clock,
+    force: options.force,
   });
   let writer: Writer | null = null;
   try {

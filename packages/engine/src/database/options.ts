@@ -8,6 +8,8 @@ export type DatabaseOptions = {
   dataDir: string;
   /** How long opening waits for another process that has the directory open and is stopping. Default 10 seconds. */
   lockWaitMs?: number;
+  /** Uses a directory also if it has other files, and nothing that says it is a data directory. Default false: `data_directory_foreign`. */
+  force?: boolean;
   /**
    * Memory budget of loaded indexes in bytes. Beyond it idle collections are unloaded; operations that would still exceed it are rejected
    * with `memory_budget_exceeded`, as are operations that would take the process more than 512 MiB beyond it (128 MiB more for each of `readerThreads`). Default: no limit.

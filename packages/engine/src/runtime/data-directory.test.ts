@@ -119,6 +119,91 @@ describe("rights", () => {
   });
 });
 
+describe("a directory that is not ours", () => {
+  const files = (...names: string[]) => {
+    mkdirSync(dataDir);
+    for (const name of names) writeFileSync(join(dataDir, name), "of somebody", { mode: 0o644 });
+  };
+
+  test("[R16] is refused with what was found, and not changed", async () => {
+    files("g.txt", "f.txt", "e.txt", "d.txt", "c.txt", ".profile", "admin-key");
+    mkdirSync(join(dataDir, "lost+found"));
+    const before = everything(dataDir).map((path) => [path, statSync(path).mtimeMs, statSync(path).mode]);
+    await expect(openDatabase({ dataDir })).rejects.toMatchObject({
+      code: "data_directory_foreign",
+      details: {
+        path: dataDir,
+        found: [".profile", "c.txt", "d.txt", "e.txt", "f.txt"],
+        found_total: 6,
+      },
+    });
+    expect(everything(dataDir).map((path) => [path, statSync(path).mtimeMs, statSync(path).mode])).toEqual(
+      before,
+    );
+  });
+
+  test("[R16] is used when that is forced, and is ours from then on", async () => {
+    files("notes.txt");
+    await (await openDatabase({ dataDir, force: true })).close();
+    await (await openDatabase({ dataDir })).close();
+    expect(statSync(join(dataDir, "notes.txt")).mode & 0o777).toBe(0o644);
+  });
+
+  test.each([
+    ["the root of a volume", ["lost+found"]],
+    ["one with a key that was put there", ["admin-key"]],
+    ["one with the configuration of a container", ["quiver.config.json", ".DS_Store"]],
+    ["that of an interrupted first start, with files beside it", ["quiver.lock", "notes.txt"]],
+  ])("[R16] %s is no such directory", async (_what, names) => {
+    files(...names);
+    writeFileSync(join(dataDir, names[0]), "");
+    await (await openDatabase({ dataDir })).close();
+    expect(readdirSync(dataDir)).toContain("catalog");
+  });
+
+  test("[R16] a copy without the lock is no such directory", async () => {
+    await makeData();
+    writeFileSync(join(dataDir, "notes.txt"), "of somebody");
+    for (const name of ["quiver.lock", "quiver.owner"]) rmSync(join(dataDir, name));
+    const database = await openDatabase({ dataDir });
+    expect(database.listCollections().map(({ name }) => name)).toEqual(["c"]);
+    await database.close();
+  });
+});
+
+describe("a path where nothing can be written", () => {
+  test.each([
+    ["a file", (path: string) => path],
+    ["a file as its parent", (path: string) => join(path, "data")],
+    ["a file further up", (path: string) => join(path, "more", "data")],
+  ])("[R16] %s is refused", async (_what, place) => {
+    const path = join(folder, "file");
+    writeFileSync(path, "");
+    await expect(openDatabase({ dataDir: place(path) })).rejects.toMatchObject({
+      code: "storage_failed",
+      message: expect.stringContaining(`${path} is a file.`),
+    });
+    expect(readdirSync(folder)).toEqual(["file"]);
+  });
+
+  test("[R16] a link to what is not there is refused", async () => {
+    symlinkSync(join(folder, "nowhere"), dataDir);
+    await expect(openDatabase({ dataDir })).rejects.toMatchObject({ code: "storage_failed" });
+    expect(readdirSync(folder)).toEqual(["data"]);
+  });
+
+  test.runIf(process.platform === "linux")(
+    "[R16] a file system that takes no directories is refused",
+    async () => {
+      for (const path of ["/proc/quiver-data", "/proc/quiver-data/more"])
+        await expect(openDatabase({ dataDir: path })).rejects.toMatchObject({
+          code: "storage_failed",
+          message: expect.stringContaining("Nothing can be created in /proc."),
+        });
+    },
+  );
+});
+
 describe("links", () => {
   const places = {
     catalog: () => join(dataDir, "catalog"),

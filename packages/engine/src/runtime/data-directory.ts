@@ -7,7 +7,8 @@
 //   data-dir/admin-key        the key that the server generated; admin-key.new while it is being written
 //   data-dir/audit.log        the server's audit log; older ones are audit.log.1, ...
 //
-// The server owns the last two. This file does what is common to all of them. Files with other names are not ours: it ignores them.
+// The server owns the last two. This file does what is common to all of them. Files with other names are not ours: it ignores them. A
+// directory that has only such is refused (directory-claim.ts).
 //
 // Directories have mode 0700 and files 0600, whatever the umask. Opening the data directory restricts what an earlier version or a copy
 // left more open. A data directory that Quiver creates, or finds empty, gets mode 0700 as well; one with content keeps the
@@ -17,7 +18,6 @@
 import {
   chmodSync,
   closeSync,
-  existsSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -26,12 +26,14 @@ import {
   realpathSync,
   rmSync,
   type Stats,
+  statSync,
 } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
-import { diskFailure, storageError } from "../storage/disk-error.ts";
-import { type LockOptions, lockNames, takeLock } from "./directory-lock.ts";
+import { storageError } from "../storage/disk-error.ts";
+import { isOurs, openingError, refuseForeign } from "./directory-claim.ts";
+import { type LockOptions, takeLock } from "./directory-lock.ts";
 
 export const catalogDirectory = (dataDir: string): string => join(dataDir, "catalog");
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, "collections");
@@ -39,19 +41,22 @@ export const snapshotsDirectory = (dataDir: string): string => join(dataDir, "sn
 export const collectionDirectory = (dataDir: string, internalId: string): string =>
   join(collectionsDirectory(dataDir), internalId);
 
-/** Names in the data directory that belong to Quiver. */
-const ourNames = /^(catalog|catalog\.new|collections|snapshots|admin-key|admin-key\.new|audit\.log(\.\d+)?)$/;
-const isOurs = (name: string) => ourNames.test(name) || (lockNames as readonly string[]).includes(name);
-
 /** Real paths of the directories that this thread has open, or is opening. The lock covers other threads. */
 const open = new Set<string>();
+
+/** How a data directory is taken. */
+export type TakeOptions = LockOptions & {
+  /** Takes a directory that has other files, and none of ours. Default false. */
+  force?: boolean;
+};
 
 /**
  * Takes the lock of the data directory, and creates the directory if it is missing.
  * @returns a function that releases the lock
- * @throws data_directory_in_use if this or another process has it open; storage_failed if it is unusable
+ * @throws data_directory_in_use if this or another process has it open; data_directory_foreign if it has other files, and none of ours;
+ *   storage_failed if it is unusable
  */
-export async function takeDataDirectory(dataDir: string, options: LockOptions = {}): Promise<() => void> {
+export async function takeDataDirectory(dataDir: string, options: TakeOptions = {}): Promise<() => void> {
   let path: string | undefined;
   try {
     makeDirectory(resolve(dataDir));
@@ -79,7 +84,8 @@ function openHere(path: string): QuiverError {
 }
 
 /** Takes the lock. On return our files exist, are no links, and are closed to other users. */
-async function prepare(path: string, options: LockOptions): Promise<() => void> {
+async function prepare(path: string, { force = false, ...options }: TakeOptions): Promise<() => void> {
+  if (!force) refuseForeign(path);
   const names = readdirSync(path);
   for (const name of names) if (isOurs(name)) refuseLink(path, join(path, name));
   // An empty directory was created for us beforehand, so its mode is ours to set.
@@ -102,42 +108,27 @@ async function prepare(path: string, options: LockOptions): Promise<() => void> 
   }
 }
 
-/** The error that the caller gets if the disk or the directory prevents opening. Errors of our own pass through unchanged. */
-export function openingError(dataDir: string, error: unknown): unknown {
-  if (error instanceof QuiverError || !(error instanceof Error)) return error;
-  const { code } = error as NodeJS.ErrnoException;
-  const kind = diskFailure(error, dataDir);
-  if (kind === "other" && code === undefined) return error;
-  return new QuiverError(
-    kind === "full" ? "storage_full" : "storage_failed",
-    `The data directory ${resolve(dataDir)} cannot be used${code ? ` (${code})` : ""}. ${openingAdvice[kind]}`,
-    {},
-    { cause: error },
-  );
-}
-
-const openingAdvice = {
-  full: "Its disk is full. Free some space and start again.",
-  "read-only": "Its disk is read-only. Mount it for reading and writing, or name another directory.",
-  other: "It must be a directory that this user may read and write.",
-} as const;
-
 /** Creates a directory and its missing parents, and makes their names durable. */
 function makeDirectory(path: string): void {
-  const first = makeAllDirectories(path);
-  if (first === undefined) return;
-  for (let made = path; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made));
+  const missing: string[] = [];
+  for (let at = path; statSync(at, { throwIfNoEntry: false }) === undefined; at = dirname(at))
+    missing.push(at);
+  // One by one, from the top. A recursive mkdir of Node.js never returns where the system denies that a parent exists, as in /proc, and
+  // reports a read-only disk as ENOENT.
+  for (const each of missing.reverse()) {
+    makeOne(each);
+    syncDirectory(dirname(each));
+  }
+  if (!statSync(path).isDirectory()) throw Object.assign(new Error("not a directory"), { code: "ENOTDIR" });
 }
 
-/** @returns the topmost directory that was created */
-function makeAllDirectories(path: string): string | undefined {
+function makeOne(path: string): void {
   try {
-    return mkdirSync(path, { recursive: true, mode: 0o700 });
+    mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    // On a read-only disk a recursive mkdir of Node.js reports ENOENT. A plain mkdir reports the real cause.
-    if ((error as NodeJS.ErrnoException).code === "ENOENT" && existsSync(dirname(path)))
-      mkdirSync(path, { mode: 0o700 });
-    throw error;
+    // Another start was faster.
+    const isThere = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST" || !isThere) throw error;
   }
 }
 
