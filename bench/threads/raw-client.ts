@@ -5,12 +5,16 @@
 
 import { connect, type Socket } from "node:net";
 
-/** Counts what was answered, over `connections` connections, for so long. */
+/**
+ * Counts what was answered, over `connections` connections, for so long.
+ * @param thinkUs processor time that the client spends on each answer, as a program does that uses it
+ */
 export async function load(
   port: number,
   connections: number,
   ms: number,
   next: () => Buffer,
+  thinkUs = 0,
 ): Promise<{ answers: number; seconds: number; latenciesMs: number[] }> {
   let answers = 0;
   const latenciesMs: number[] = [];
@@ -18,12 +22,16 @@ export async function load(
   const endMs = startMs + ms;
   await Promise.all(
     Array.from({ length: connections }, async () => {
-      const connection = await Connection.open(port);
+      let connection = await Connection.open(port);
       while (performance.now() < endMs) {
         const sentMs = performance.now();
         await connection.ask(next());
         latenciesMs.push(performance.now() - sentMs);
         answers++;
+        for (const untilMs = performance.now() + thinkUs / 1_000; performance.now() < untilMs; );
+        if (!connection.isEnding) continue;
+        connection.close();
+        connection = await Connection.open(port);
       }
       connection.close();
     }),
@@ -47,6 +55,8 @@ export function requestOf(method: string, path: string, key: string, body: unkno
 class Connection {
   readonly #socket: Socket;
   #chunks: Buffer[] = [];
+  /** The server closes it after the answer that has arrived. */
+  isEnding = false;
   #answered: { resolve(): void; reject(error: Error): void } | undefined;
 
   private constructor(socket: Socket) {
@@ -54,7 +64,9 @@ class Connection {
     socket.setNoDelay(true);
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("error", (error) => this.#answered?.reject(error));
-    socket.on("close", () => this.#answered?.reject(new Error("the server has closed a connection")));
+    socket.on("close", () => {
+      if (!this.isEnding) this.#answered?.reject(new Error("the server has closed a connection"));
+    });
   }
 
   static open(port: number): Promise<Connection> {
@@ -86,6 +98,7 @@ class Connection {
     const length = Number(/content-length: (\d+)/i.exec(head)?.[1]);
     if (received.length < headEnd + 4 + length) return;
     this.#chunks = [];
+    this.isEnding = /\r\nconnection: close/i.test(head);
     if (head.startsWith("HTTP/1.1 200")) this.#answered?.resolve();
     else this.#answered?.reject(new Error(received.toString()));
   }
