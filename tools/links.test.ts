@@ -20,6 +20,39 @@ function check(files: Record<string, string>): string[] {
   return checkLinks(root);
 }
 
+describe("packages", () => {
+  // In two parts, because the check reads this file, too.
+  const old = "qui" + "ver";
+  const ours = `${old}db`;
+
+  test.each([
+    ["an import of the old scope", "a.ts", `import { open } from "@${old}/database";`],
+    ["an import of the old name", "a.mjs", `await import("${old}");`],
+    ["a dependency", "package.json", `{ "dependencies": { "${old}": "^0.1.0" } }`],
+    ["npm install", "a.md", `Say \`npm install --save-exact ${old}\`.`],
+    ["npm install of several", "a.md", `npm i chromadb ${old}@latest`],
+    ["npx", "Dockerfile", `CMD npx -y ${old} serve`],
+    ["another program", "a.ts", `say("pnpm dlx ${old} serve");`],
+    ["an unpublished package", "a.md", `npm install ${ours} chromadb`],
+    ["an unpublished package of the scope", "a.md", `npm install pg @${ours}/import`],
+    ["an unpublished package that npx fetches", "a.md", `npx -y @${ours}/mcp`],
+  ])("wrong: %s", (_name, path, text) => {
+    expect(check({ [path]: `\n${text}\n` })).toEqual([expect.stringMatching(`^${path}:2: `)]);
+  });
+
+  test.each([
+    ["tarballs", `npm install ./packed/*.tgz ./packed/${ours}-client-0.1.0.tgz chromadb`],
+    ["the installed command", `npx ${ours} serve && npx ${old}-mcp --help; npx -p ${ours} ${old} serve`],
+    ["a script and a folder", `npm run ${old} -- --help; npm install --prefix /opt/${old} x.tgz`],
+    [
+      "the name of the project",
+      `npm install, which ${ours} needs\nnpx\n${old} serve, "${old}": "./dist/main.js"`,
+    ],
+  ])("right: %s", (_name, text) => {
+    expect(check({ "a.txt": text })).toEqual([]);
+  });
+});
+
 describe("links", () => {
   const guide = "# Guide\n\n## How it `works`, again\n\n## Twice\n\n## Twice\n";
 

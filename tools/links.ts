@@ -1,9 +1,10 @@
-// Does everything that the documents point at exist, and is every rule of SPEC.md proved by a test?
+// Does everything that the documents point at exist, and is it ours? Is every rule of SPEC.md proved by a test?
 //
 // A contributor who moves a function, renames a heading or deletes the one test of a promise learns it from the check, and not a reader.
 //
 //   links      a relative link or image names a file of the project; its #anchor names a heading of that file
 //   names      a link to code whose text is a name, `Store.read` say, leads to a file that has this name
+//   packages   no file has the name of a package that is not ours, or installs by its name what is not published
 //   rules      SPEC.md numbers its rules at the start of list items, **[T3]**; ids are unique
 //   citations  each rule stands as [T3] in the title of at least one test that runs, and each id in a title is a rule
 
@@ -15,7 +16,7 @@ import { isTestFile, projectFiles } from "./project-files.ts";
 
 const SPEC = "SPEC.md";
 
-/** Every dead link, and every rule and citation that lacks its other half, as `file:line: what`. */
+/** Every dead link, every wrong name of a package, and every rule and citation that lacks its other half, as `file:line: what`. */
 export function checkLinks(root: string): string[] {
   const files = projectFiles(root);
   const documents = new Map(
@@ -23,7 +24,38 @@ export function checkLinks(root: string): string[] {
       .filter((path) => path.endsWith(".md"))
       .map((path) => [path, readMarkdown(readFileSync(join(root, path), "utf8"))]),
   );
-  return [...deadLinks(root, files, documents), ...checkRules(documents.get(SPEC), citationsIn(root, files))];
+  return [
+    ...deadLinks(root, files, documents),
+    ...wrongPackages(root, files),
+    ...checkRules(documents.get(SPEC), citationsIn(root, files)),
+  ];
+}
+
+const renamed = "is not ours on the registry; the packages are quiverdb and @quiverdb/*";
+/** The rest of a command up to a word. */
+const to = "\\b[^\\n|;&#`\"',()]*? ";
+const installing = "(?:npm|pnpm|yarn|bun|deno) (?:i|install|add)";
+const fetching = `(?:${installing}|(?:npm|pnpm|yarn) (?:x|exec|dlx)|npx|bunx)`;
+const wrongNames: readonly (readonly [RegExp, string])[] = [
+  [/@quiver\/[\w-]*/g, renamed],
+  [/(?:\bfrom|\bimport|\brequire)[ (]*["']quiver["'/]|"quiver": *"(?:npm:|[~^]?\d)/g, renamed],
+  [new RegExp(`\\b${fetching}(?!${to}-p\\b)${to}(?:npm:)?quiver(?![\\w./:-])`, "g"), renamed],
+  [
+    new RegExp(`\\b(?:${installing}|npx (?:-y|--yes))${to}(?:@quiverdb/[\\w-]+|quiverdb)(?![\\w./-])`, "g"),
+    "is not published yet: install it from the tarballs, ./packed/*.tgz",
+  ],
+];
+
+function wrongPackages(root: string, files: readonly string[]): string[] {
+  const texts = files.filter((path) => !/\.(png|ico|gz|npy|parquet)$/.test(path));
+  return texts.flatMap((path) => {
+    const text = readFileSync(join(root, path), "utf8");
+    return wrongNames.flatMap(([pattern, why]) =>
+      [...text.matchAll(pattern)].map(
+        ({ index, 0: found }) => `${path}:${text.slice(0, index).split("\n").length}: ${found}: ${why}`,
+      ),
+    );
+  });
 }
 
 function deadLinks(

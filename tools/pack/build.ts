@@ -21,7 +21,7 @@ import {
   packageNames,
   reachable,
 } from "./places.ts";
-import { rewriteImports, rewriteUrls, threadsOf } from "./rewrite.ts";
+import { allowUndefined, rewriteImports, rewriteUrls, threadsOf } from "./rewrite.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const cache = join(root, ".cache", "pack");
@@ -36,16 +36,19 @@ const commands: Readonly<Partial<Record<PackageName, string>>> = {
 /** The modules that the packages begin with. */
 const roots = [...Object.values(entries), ...Object.values(commands)];
 
+/** What the command line takes of the schemas, which is written out: it works without their library. */
+const plainShapes = "cli/shapes";
+
 /** Where the console is in `@quiverdb/database`. */
 const consoleFolder = "dist/console";
 
 /** Writes the modules and declarations of each published package. @returns the folder with a folder for each */
 export async function stage(): Promise<string> {
   compile();
-  const places = new Places(reachable(compiled, ["client/client"]));
   const modules = loadedModules();
+  const places = new Places(protocolOfClient());
   rmSync(staged, { recursive: true, force: true });
-  for (const module of modules) writeModule(module, places);
+  for (const module of modules) await writeModule(module, places);
   await writeDeclarations(places);
   return staged;
 }
@@ -90,6 +93,7 @@ function compile(): void {
   });
 }
 
+const sourceOf = (module: string) => join(root, "packages", module.replace("/", "/src/").concat(".ts"));
 const textOf = (module: string, extension: ".js" | ".d.ts") =>
   readFileSync(compiledFile(compiled, module, extension), "utf8");
 
@@ -104,15 +108,29 @@ function loadedModules(): Set<string> {
   }
 }
 
+/** The modules of the protocol that are loaded without the engine, by the client or by a package that depends on it. */
+function protocolOfClient(): Set<string> {
+  const needsEngine = /^(database|server|engine|kernels)\//;
+  const enters = (module: string) => !needsEngine.test(module) && module !== plainShapes;
+  const loaded = reachable(compiled, roots, ".js", enters);
+  return new Set([...loaded].filter((module) => module.startsWith("protocol/")));
+}
+
 function write(places: Places, module: string, extension: string, text: string): void {
   const path = join(staged, places.packageOf(module), places.pathOf(module) + extension);
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text);
 }
 
-function writeModule(module: string, places: Places): void {
+async function writeModule(module: string, places: Places): Promise<void> {
   if (module === "engine/runtime/kernel-builds") {
     write(places, module, ".js", kernelsModule(join(root, "packages", "kernels", "dist")));
+    return;
+  }
+  if (module === plainShapes) {
+    const values = Object.entries(await import(sourceOf(module)));
+    const lines = values.map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};\n`);
+    write(places, module, ".js", lines.join(""));
     return;
   }
   if (module === "server/operations/console-files") {
@@ -135,7 +153,6 @@ async function writeDeclarations(places: Places): Promise<void> {
   const endpointTypes = join(import.meta.dirname, "endpoint-types.ts");
   const ofClient = reachable(compiled, ["client/client"], ".d.ts");
   const shapes = [...ofClient].filter((module) => module.startsWith("protocol/shapes/"));
-  const sourceOf = (module: string) => join(root, "packages", module.replace("/", "/src/").concat(".ts"));
   const flattener = new Flattener([...shapes.map(sourceOf), endpointTypes]);
   // The client has its own declarations of the protocol, also of modules that it does not load.
   const inClient = new Places(ofClient);
@@ -154,11 +171,11 @@ async function writeDeclarations(places: Places): Promise<void> {
       text = parts.join("\n");
     } else if (module.startsWith("protocol/shapes/")) text = await flattener.shapes(sourceOf(module));
     text = text.replaceAll('"@quiverdb/protocol/routes"', '"@quiverdb/client/endpoints"');
-    write(inClient, module, ".d.ts", rewriteImports(text, module, inClient));
+    write(inClient, module, ".d.ts", allowUndefined(rewriteImports(text, module, inClient)));
   }
   for (const module of reachable(compiled, Object.values(entries), ".d.ts")) {
     if (inClient.packageOf(module) === "@quiverdb/client") continue;
-    write(places, module, ".d.ts", rewriteImports(textOf(module, ".d.ts"), module, places));
+    write(places, module, ".d.ts", allowUndefined(rewriteImports(textOf(module, ".d.ts"), module, places)));
   }
 }
 

@@ -1,7 +1,8 @@
 // Can anybody install the packages and use them?
 //
-// The tarballs are installed into an empty project. There, programs run on this Node.js and on the machine's own, which may be older; typed
-// programs compile with older compilers; bundlers make a page of the client, which a browser runs; and linters read the packages.
+// The tarballs are installed into an empty project, without running any script of a package. There, programs run on this Node.js, and on Bun
+// and Deno where the machine has them; typed programs compile with older compilers; bundlers make a page of the client, which a browser runs;
+// and linters read the packages. The machine's own Node.js, which may be older, gets a project of its own, as those have who use a server.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +19,7 @@ import {
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, delimiter, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { text as textOf } from "node:stream/consumers";
 import { promisify } from "node:util";
@@ -28,6 +29,7 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { build as viteBuild } from "vite";
 import { compileTools } from "../compile-tools.ts";
+import { readMarkdown } from "../markdown.ts";
 import { pack } from "./build.ts";
 import { folders } from "./places.ts";
 
@@ -36,8 +38,12 @@ const root = join(import.meta.dirname, "../..");
 const consumers = join(import.meta.dirname, "consumers");
 /** What `consumers/steps.mjs` finds, everywhere. */
 const expected = "dune, solaris, dune, dune+emma+solaris, QuiverError vector_not_found 404";
+/** What a program finds that runs them once more in a thread, or in a worker of its page. */
+const expectedTwice = `${expected}; ${expected}`;
 /** What `consumers/integrations.mjs` finds. */
 const integrated = "langchain bee, llamaindex whale, embeddings bee, import 1, mcp 5 tools whale";
+/** What `consumers/commands.mjs` finds. */
+const commanded = "dune+solaris, 2 of them: A thinking planet, 1 left, 3 restored, 1 key, 4 refused";
 /** What are-the-types-wrong says of every package without CommonJS. */
 const esmOnly = new Set(["CJSResolvesToESM", "NoResolution"]);
 
@@ -54,10 +60,10 @@ export async function checkPackages(): Promise<Report> {
     const project = join(folder, "project");
     await install(project, tarballs);
     await compile(project, report);
-    const olderNode = olderNodeOf(report);
-    await embed(project, olderNode, report);
+    const older = await installOlder(join(folder, "older"), tarballs, report);
+    await embed(project, older, report);
     await integrate(project, report);
-    await serve(project, olderNode, report);
+    await serve(project, older, report);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -85,15 +91,53 @@ async function lint(tarballs: readonly string[], { errors }: Report): Promise<vo
   }
 }
 
+const npmOptions = ["--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
+
 async function install(project: string, tarballs: readonly string[]): Promise<void> {
+  makeProject(project, { type: "module" });
+  await run("npm", ["install", ...npmOptions, "--loglevel=error", ...tarballs, ...frameworks()], {
+    cwd: project,
+  });
+}
+
+function makeProject(project: string, manifest: object): void {
   mkdirSync(project);
-  writeFileSync(
-    join(project, "package.json"),
-    JSON.stringify({ name: "empty", private: true, type: "module" }),
-  );
+  writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true, ...manifest }));
   for (const name of readdirSync(consumers)) copyFileSync(join(consumers, name), join(project, name));
-  const options = ["--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
-  await run("npm", ["install", ...options, ...tarballs, ...frameworks()], { cwd: project });
+}
+
+/** A Node.js that is older than the engine needs, and a project whose packages it has installed. */
+type Older = { readonly node: string; readonly project: string };
+
+/**
+ * Installs with the machine's own Node.js what needs only a server. npm must find nothing to warn of.
+ * @returns undefined if the machine has no other Node.js than the one that runs the tests
+ */
+async function installOlder(
+  project: string,
+  tarballs: readonly string[],
+  { errors, notes }: Report,
+): Promise<Older | undefined> {
+  const node = process.env.QUIVER_HOST_NODE;
+  if (node === undefined || node === process.execPath) {
+    notes.push(
+      "not tried with Node.js 20: this machine has no other Node.js than the one that runs the tests",
+    );
+    return undefined;
+  }
+  const engine = "@quiverdb/database";
+  const isEngine = (tarball: string) => basename(tarball).startsWith("quiverdb-database-");
+  // The package that the others name as an optional dependency, as if it were in the registry.
+  const overrides = { [engine]: `file:${tarballs.find(isEngine)}` };
+  makeProject(project, { type: "module", overrides });
+  const clients = tarballs.filter((tarball) => !isEngine(tarball));
+  const args = ["install", ...npmOptions, "--loglevel=warn", ...clients, ...frameworks()];
+  const PATH = `${dirname(node)}:${process.env.PATH}`;
+  const { stderr } = await run("npm", args, { cwd: project, env: { ...process.env, PATH } });
+  if (stderr.includes("EBADENGINE")) errors.push(`npm with ${node}, without ${engine}: ${stderr}`);
+  if (existsSync(join(project, "node_modules", engine)))
+    errors.push(`npm with ${node} has installed ${engine}`);
+  return { node, project };
 }
 
 /** The frameworks in the versions that the integrations are tested with. */
@@ -105,42 +149,75 @@ function frameworks(): string[] {
   });
 }
 
+/** Every flag of the compilers that can find an error in declarations, or in the program that uses them. */
+const strictest = [
+  "exactOptionalPropertyTypes",
+  "noUncheckedIndexedAccess",
+  "noPropertyAccessFromIndexSignature",
+  "noImplicitOverride",
+  "noImplicitReturns",
+  "noFallthroughCasesInSwitch",
+  "noUnusedLocals",
+  "noUnusedParameters",
+  "noUncheckedSideEffectImports",
+  "verbatimModuleSyntax",
+  "isolatedModules",
+  "declaration",
+  "isolatedDeclarations",
+  "erasableSyntaxOnly",
+].map((flag) => `--${flag}`);
+const refused = ["--allowUnreachableCode", "false", "--allowUnusedLabels", "false"];
+
 async function compile(project: string, { errors }: Report): Promise<void> {
   const compilers = {
     5: "tools/pack/node_modules/typescript-5",
     6: "tools/pack/node_modules/typescript-6",
     7: "node_modules/typescript",
   };
-  const modules = { nodenext: "nodenext", bundler: "esnext" };
-  const newest = "es2022,dom,dom.iterable,esnext.disposable";
-  // The declarations of the frameworks themselves need not be without errors in every compiler.
-  const programs = {
-    "typed.ts": { libraries: newest, skipLibCheck: "false" },
-    "typed-page.ts": { libraries: "es2022,dom", skipLibCheck: "false" },
-    "typed-integrations.ts": { libraries: newest, skipLibCheck: "true" },
+  // What is found by one resolution is found by the other: each has other flags.
+  const resolutions = {
+    nodenext: ["--module", "nodenext", ...strictest, ...refused],
+    bundler: ["--module", "esnext"],
   };
-  for (const [version, path] of Object.entries(compilers)) {
-    for (const [moduleResolution, module] of Object.entries(modules)) {
-      for (const [program, { libraries, skipLibCheck }] of Object.entries(programs)) {
-        const options = ["--noEmit", "--strict", "--skipLibCheck", skipLibCheck, "--target", "es2022"];
-        const kind = ["--module", module, "--moduleResolution", moduleResolution, "--lib", libraries];
+  const newest = "es2022,dom,dom.iterable,esnext.disposable";
+  const programs = {
+    "typed.ts": newest,
+    "typed-page.ts": "es2022,dom",
+    "typed-integrations.ts": newest,
+  };
+  const compileWith = async (version: string, path: string) => {
+    for (const [moduleResolution, flags] of Object.entries(resolutions)) {
+      for (const [program, libraries] of Object.entries(programs)) {
+        // The older compilers take half a minute for the declarations of the frameworks.
+        const isSlow = version !== "7" || moduleResolution !== "nodenext";
+        const skipLibCheck = program === "typed-integrations.ts" && isSlow;
+        const options = [
+          "--noEmit",
+          "--strict",
+          "--skipLibCheck",
+          String(skipLibCheck),
+          "--target",
+          "es2022",
+        ];
+        const kind = ["--moduleResolution", moduleResolution, "--lib", libraries, ...flags];
         const args = [join(root, path, "bin", "tsc"), ...options, ...kind, program];
         const { output } = await outputOf(process.execPath, args, project);
-        if (output !== "") errors.push(`TypeScript ${version}, ${moduleResolution}, ${program}:\n${output}`);
+        const faults = ownFaults(output);
+        if (faults !== "") errors.push(`TypeScript ${version}, ${moduleResolution}, ${program}:\n${faults}`);
       }
     }
-  }
+  };
+  await Promise.all(Object.entries(compilers).map(([version, path]) => compileWith(version, path)));
 }
 
-/** The machine's own Node.js, if it is another version than this one, as one of a user may be. */
-function olderNodeOf({ notes }: Report): string | undefined {
-  const host = process.env.QUIVER_HOST_NODE;
-  if (host !== undefined && host !== process.execPath) return host;
-  notes.push("not tried with Node.js 20: this machine has no other Node.js than the one that runs the tests");
-  return undefined;
-}
+/** What a compiler says, without the errors in declarations of the frameworks: each begins with the path of its file. */
+const ownFaults = (output: string): string =>
+  output
+    .split(/^(?=\S)/m)
+    .filter((fault) => !/^node_modules\/(?!@?quiverdb\/)/.test(fault))
+    .join("");
 
-async function embed(project: string, olderNode: string | undefined, { errors }: Report): Promise<void> {
+async function embed(project: string, older: Older | undefined, { errors }: Report): Promise<void> {
   const embedded = await outputOf(process.execPath, ["embedded.mjs", "data"], project);
   if (embedded.output.trim() !== expected) errors.push(`@quiverdb/database found: ${embedded.output}`);
   // In one file with the program, without the files of its threads.
@@ -159,17 +236,19 @@ async function embed(project: string, olderNode: string | undefined, { errors }:
   const alone = await outputOf(process.execPath, ["bundled.mjs", "bundled"], project);
   if (!/file of a thread is missing.*leave out @quiverdb\/database/.test(alone.output))
     errors.push(`@quiverdb/database in one file: ${alone.output}`);
-  if (olderNode === undefined) return;
-  const refused = await outputOf(olderNode, ["embedded.mjs", "data"], project);
+  if (older === undefined) return;
+  const refused = await outputOf(older.node, ["embedded.mjs", "data"], project);
   if (!/@quiverdb\/database needs Node\.js 24 or newer; this is 2\d/.test(refused.output))
     errors.push(`@quiverdb/database, older Node.js: ${refused.output}`);
-  const command = await outputOf(olderNode, ["node_modules/quiverdb/dist/main.js", "--version"], project);
-  if (!/^quiver: needs Node\.js 24 or newer; this is 2\d/.test(command.output))
-    errors.push(`quiver, older Node.js: ${command.output}`);
   const tools = ["node_modules/@quiverdb/mcp/dist/main.js", "--data-dir", "data"];
-  const noDirectory = await outputOf(olderNode, tools, project);
+  const noDirectory = await outputOf(older.node, tools, older.project);
   if (!/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 2\d/.test(noDirectory.output))
     errors.push(`@quiverdb/mcp --data-dir, older Node.js: ${noDirectory.output}`);
+  // As with `npm install --omit=optional`.
+  const command = ["node_modules/quiverdb/dist/main.js", "serve"];
+  const noEngine = await outputOf(process.execPath, command, older.project);
+  if (!/^quiver: serve .* needs the package @quiverdb\/database/.test(noEngine.output))
+    errors.push(`quiver serve, without @quiverdb/database: ${noEngine.output}`);
 }
 
 /** A program uses every integration, on a database in its process; the MCP server is the installed command. */
@@ -179,7 +258,7 @@ async function integrate(project: string, { errors }: Report): Promise<void> {
 }
 
 /** The installed command serves; programs and pages are its clients. */
-async function serve(project: string, olderNode: string | undefined, report: Report): Promise<void> {
+async function serve(project: string, older: Older | undefined, report: Report): Promise<void> {
   const { errors } = report;
   const site = new Site(await bundled(project, errors));
   const origin = await site.listen();
@@ -193,13 +272,19 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
   const ended = once(server, "close");
   try {
     const url = await urlOf(server.stdout);
-    for (const node of [process.execPath, olderNode]) {
-      if (node === undefined) continue;
-      const { output } = await outputOf(node, ["client.mjs", url, key], project);
-      if (output.trim() !== expected) errors.push(`@quiverdb/client on ${node}: ${output}`);
-      const found = await outputOf(node, ["integrations.mjs", url, key], project);
+    for (const { node, project: place } of [{ node: process.execPath, project }, older ?? []].flat()) {
+      const found = await outputOf(node, ["integrations.mjs", url, key], place);
       if (found.output.trim() !== integrated) errors.push(`the integrations on ${node}: ${found.output}`);
     }
+    if (older !== undefined) {
+      const { output } = await outputOf(older.node, ["commands.mjs", url, key], older.project);
+      if (output.trim() !== commanded) errors.push(`quiver on ${older.node}: ${output}`);
+    }
+    for (const [program, ...args] of runtimes(older, report)) {
+      const { output } = await outputOf(program, [...args, "client.mjs", url, key], project);
+      if (output.trim() !== expectedTwice) errors.push(`@quiverdb/client on ${program}: ${output}`);
+    }
+    await followReadme(project, { QUIVER_URL: url, QUIVER_API_KEY: key }, report);
     const list = [main, "collections", "list", "--url", url, "--api-key", key, "--json"];
     const listed = await outputOf(process.execPath, list, project);
     if (listed.code !== 0) errors.push(`quiver collections list: ${listed.output}`);
@@ -210,6 +295,41 @@ async function serve(project: string, olderNode: string | undefined, report: Rep
     const [code] = await ended;
     if (code !== 0) errors.push(`quiver serve ended with ${code}`);
     site.close();
+  }
+}
+
+/** What runs JavaScript outside of a browser, each with its arguments before the program. */
+function runtimes(older: Older | undefined, { notes }: Report): string[][] {
+  const others = { bun: ["run"], deno: ["run", "--allow-net", "--allow-read"] };
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const found = Object.entries(others).flatMap(([name, args]) => {
+    const path = folders.map((folder) => join(folder, name)).find((each) => existsSync(each));
+    if (path === undefined) notes.push(`not run in ${name}: this machine has none`);
+    return path === undefined ? [] : [[path, ...args]];
+  });
+  return [[process.execPath], ...(older === undefined ? [] : [[older.node]]), ...found];
+}
+
+/** The programs of README.md compile and run as it says, in whatever project. */
+async function followReadme(
+  project: string,
+  env: Readonly<Record<string, string>>,
+  { errors }: Report,
+): Promise<void> {
+  const { code } = readMarkdown(readFileSync(join(root, "README.md"), "utf8"));
+  const names = code
+    .filter(({ language }) => language === "ts")
+    .map(({ text }, i) => {
+      writeFileSync(join(project, `readme-${i}.mts`), text);
+      return `readme-${i}.mts`;
+    });
+  const kind = ["--noEmit", "--target", "esnext", "--module", "nodenext", "--types", "node"];
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const compiled = await outputOf(process.execPath, [tsc, ...kind, ...names], project);
+  if (compiled.code !== 0) errors.push(`README.md, compiled: ${compiled.output}`);
+  for (const name of names) {
+    const { code, output } = await outputOf(process.execPath, [name], project, env);
+    if (code !== 0) errors.push(`README.md, ${name}: ${output}`);
   }
 }
 
@@ -321,7 +441,7 @@ async function browse(site: Site, origin: string, query: string, { errors, notes
       late.addEventListener("abort", () => resolve("nothing in a minute")),
     );
     const text = await Promise.race([found, gone]);
-    if (text !== expected) errors.push(`the page of ${page} found: ${text}`);
+    if (text !== expectedTwice) errors.push(`the page of ${page} found: ${text}`);
     window.kill("SIGTERM");
     await closed;
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
@@ -333,8 +453,10 @@ async function outputOf(
   program: string,
   args: readonly string[],
   cwd: string,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number; output: string }> {
-  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
+  const PATH = `${dirname(process.execPath)}:${process.env.PATH}`;
+  const env = { ...process.env, PATH, ...variables };
   try {
     const { stdout, stderr } = await run(program, args, { cwd, env, maxBuffer: 2 ** 26 });
     return { code: 0, output: stdout + stderr };

@@ -71,7 +71,8 @@ const own: Readonly<Record<PackageName, Manifest>> = {
   quiverdb: {
     description: "The command line of the vector database Quiver: `npx quiverdb serve` runs the server.",
     keywords: ["vector", "database", "search", "server", "cli", "quiver"],
-    engines: { node: ">=24" },
+    // The first with the checksums of backups (CRC-32).
+    engines: { node: ">=20.15.0" },
     bin: { quiver: "./dist/main.js" },
   },
 };
@@ -79,6 +80,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
 /** What a package loads only where it is needed: npm leaves it out, without a warning, on versions of Node.js that are too old for it. */
 const optional: Readonly<Partial<Record<PackageName, readonly PackageName[]>>> = {
   "@quiverdb/mcp": ["@quiverdb/database"],
+  quiverdb: ["@quiverdb/database"],
 };
 
 /** @param files texts of all its modules: their imports are its dependencies */

@@ -1,8 +1,8 @@
 // In which published package, and in which file of it, is each module?
 //
 // A module is named by its source without `src`: `engine/query/plan` is packages/engine/src/query/plan.ts. The client has its own modules and
-// those of the protocol that they load; the database has the engine, the kernels, the server and the rest of the protocol; the command line
-// and the integrations have their own.
+// those of the protocol that it or another package loads without the engine; the database has the engine, the kernels, the server and the rest
+// of the protocol; the command line and the integrations have their own.
 
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
@@ -56,15 +56,17 @@ export function importsOf(text: string): readonly { specifier: string; start: nu
   });
 }
 
-/** All modules that some modules load, themselves included. */
+/** All modules that some modules load, themselves included. @param enters whether to go on from a module that is loaded */
 export function reachable(
   compiled: string,
   roots: readonly string[],
   extension: ".js" | ".d.ts" = ".js",
+  enters: (module: string) => boolean = () => true,
 ): Set<string> {
   const found = new Set(roots);
   // A set that grows is iterated to its end.
   for (const module of found) {
+    if (!enters(module)) continue;
     for (const { specifier } of importsOf(readFileSync(compiledFile(compiled, module, extension), "utf8"))) {
       const imported = moduleOf(specifier, module);
       if (imported !== undefined) found.add(imported);
@@ -74,7 +76,7 @@ export function reachable(
 }
 
 export class Places {
-  /** The modules of the protocol that the client loads. */
+  /** The modules of the protocol that are in the client. */
   readonly #ofClient: ReadonlySet<string>;
 
   constructor(ofClient: ReadonlySet<string>) {

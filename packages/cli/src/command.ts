@@ -7,8 +7,8 @@ import { join, resolve } from "node:path";
 import { createClient, type Database, type QuiverClient, type RetryEvent } from "@quiverdb/client";
 import { nearestName } from "@quiverdb/protocol/nearest-name";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { loadEngine } from "./engine.ts";
 import { UsageError } from "./exit-codes.ts";
-import { defaultDataDir } from "./serve/settings.ts";
 import { readDuration } from "./values.ts";
 
 /** commander's Command with better messages for unknown options and commands. */
@@ -88,6 +88,9 @@ export type ConnectionOptions = {
   json?: boolean;
 };
 
+/** Where `quiver serve` keeps its data. */
+export const defaultDataDir = "./quiver-data";
+
 const keyHelp =
   "the key (default, for a server on this machine: the one in ./quiver-data/admin-key, if it exists)";
 
@@ -140,8 +143,7 @@ export async function connect(options: ConnectionOptions, extra: ExtraOptions = 
     throw new UsageError(
       `--data-dir ${dataDir}: there is no such directory. "quiver collections create NAME --data-dir ${dataDir}" makes it.`,
     );
-  // Loaded only here: a client needs no engine.
-  const { open } = await import("@quiverdb/database");
+  const { open } = await loadEngine("--data-dir", () => import("@quiverdb/database"));
   const database = await open(dataDir, { lockWaitMs: 0, force });
   opened.push(database);
   return database;

@@ -4,18 +4,10 @@
 // Node.js caches compiled code, including code with stripped types, in the system's temporary directory, by content: the second start takes
 // a third of the processor time of the first. The cache must be enabled before the program is loaded.
 
-// As a whole, because an older Node.js, which is told below, has no such function.
+// As a whole, because Node.js 20 has no such function.
 import module from "node:module";
 import { exitCodes } from "./exit-codes.ts";
 
-const nodeMajorMin = 24;
-const { node } = process.versions;
-if (Number.parseInt(node, 10) < nodeMajorMin) {
-  process.stderr.write(
-    `quiver: needs Node.js ${nodeMajorMin} or newer; this is ${node}. In a project, "npm install node@${nodeMajorMin}" gives npx one.\n`,
-  );
-  process.exit(exitCodes.failed);
-}
 // What a process cannot change of itself, so the server begins again with it, as the same process (docs/decisions/garbage.md):
 //   - glibc gives each thread heaps of its own and keeps what was freed in each; with two heaps a server that runs for long holds a third
 //     less memory (tools/launch.mjs, which sets the same).
@@ -31,7 +23,7 @@ if (process.argv[2] === "serve" && !isSet && process.send === undefined) {
   const args = [process.execPath, ...process.execArgv, ...flags, ...process.argv.slice(1)];
   process.execve?.(process.execPath, args, { MALLOC_ARENA_MAX: "2", ...process.env });
 }
-module.enableCompileCache();
+module.enableCompileCache?.();
 const { run } = await import("./program.ts");
 const exitCode = await run(process.argv);
 // A pending read of standard input would keep the process alive.

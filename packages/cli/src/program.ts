@@ -4,6 +4,7 @@ import { QuiverError } from "@quiverdb/client";
 import { type Command, CommanderError } from "commander";
 import { messageFor } from "./advice.ts";
 import { disconnect, QuiverCommand } from "./command.ts";
+import { loadEngine } from "./engine.ts";
 import { CommandError, exitCodes, exitCodesHelp, UsageError } from "./exit-codes.ts";
 import { InterruptedError } from "./interruption.ts";
 
@@ -20,7 +21,9 @@ type Entry = {
 
 /** All commands, in the order of the help. The module of a command is loaded when that command is wanted. */
 const commands: readonly Entry[] = [
-  entry("serve", "start the server", async () => (await import("./commands/serve.ts")).serveCommand(finish)),
+  entry("serve", "start the server", async () =>
+    (await loadEngine("serve", () => import("./commands/serve.ts"))).serveCommand(finish),
+  ),
   entry("collections", "list, create, show, delete, load, unload", async () =>
     (await import("./commands/collections.ts")).collectionsCommand(),
   ),
@@ -98,6 +101,7 @@ async function program(wants: (name: string) => boolean): Promise<QuiverCommand>
 quiver COMMAND --help describes a command. Client commands find their server by --url or QUIVER_URL, and its
 key by --api-key, --api-key-file, QUIVER_API_KEY or QUIVER_API_KEY_FILE. To trust a server whose certificate
 is not signed by a known authority, set NODE_EXTRA_CA_CERTS to the PEM file of its authority.
+What opens data in its own process (serve, repair, check DIR, --data-dir) needs Node.js 24 or newer.
 ${exitCodesHelp}`,
     );
   for (const { name, description, load } of commands) {

@@ -1,9 +1,16 @@
-// Bundled for a browser: posts what it has found, or what went wrong. The page's address has the server's: ?url=...&key=...
+// Bundled for a browser: posts what it has found in the page, and in a worker of the same file, or what went wrong. The address of both has
+// the server's: ?url=...&key=...
 
 import { connect } from "@quiverdb/client";
 import { steps } from "./steps.mjs";
 
+const isPage = typeof document !== "undefined";
 const given = new URLSearchParams(location.search);
-const found = steps(connect(given.get("url"), { apiKey: given.get("key") }), "browser");
-const body = await found.catch((error) => String(error?.stack ?? error));
-await fetch("/found", { method: "POST", body });
+const database = connect(given.get("url"), { apiKey: given.get("key") });
+const found = await steps(database, isPage ? "page" : "worker").catch((error) => String(error?.stack ?? error));
+if (isPage) {
+  const post = (text) => fetch("/found", { method: "POST", body: `${found}; ${text}` });
+  const worker = new Worker(import.meta.url + location.search, { type: "module" });
+  worker.onmessage = ({ data }) => post(data);
+  worker.onerror = ({ message }) => post(message);
+} else postMessage(found);

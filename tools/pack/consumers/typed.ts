@@ -1,4 +1,5 @@
-// Compiled in an empty project, with every supported compiler: strict, without `skipLibCheck`, without the types of Node.js.
+// Compiled in an empty project, with every supported compiler: with and without all flags that are stricter than `strict`, without
+// `skipLibCheck`, without the types of Node.js.
 
 import { connect, type Database, QuiverError, RawRecord, type SearchResponse, where } from "@quiverdb/client";
 import { open, startServer } from "@quiverdb/database";
@@ -23,12 +24,12 @@ async function use(database: Database): Promise<SearchResponse> {
     top_k: 3,
     include: ["metadata"],
   });
-  const score: number = response.results[0].score;
-  const text: string | null = response.results[0].text;
+  const score: number | undefined = response.results[0]?.score;
+  const text: string | null | undefined = response.results[0]?.text;
   const stored: Product | null = (await products.get("a")).metadata;
   // @ts-expect-error: a product has no weight
-  console.log(score.toFixed(3), text, stored, response.results[0].metadata?.weight);
-  const size: number | undefined = (await products.scroll({})).vectors[0].metadata?.size;
+  console.log(score?.toFixed(3), text, stored, response.results[0]?.metadata?.weight);
+  const size: number | undefined = (await products.scroll({})).vectors[0]?.metadata?.size;
   console.log(size);
   const flat = await database.request("getTransactionStatus", {
     params: { collection_id: "products", transaction_id: "1" },
@@ -41,8 +42,9 @@ async function use(database: Database): Promise<SearchResponse> {
   return response;
 }
 
-export async function main(): Promise<void> {
-  await use(connect("http://127.0.0.1:8443", { apiKey: "key", timeoutMs: 1_000 }));
+/** @param apiKey undefined, as a variable of the environment may be: the same as none */
+export async function main(apiKey: string | undefined): Promise<void> {
+  await use(connect("http://127.0.0.1:8443", { apiKey, timeoutMs: 1_000 }));
   await using database = await open("./data", { memoryBudgetBytes: 2 ** 30 });
   await use(database);
   const server = await startServer({ dataDir: "./served", port: 0 });

@@ -63,7 +63,12 @@ export function findBackupFiles(paths: readonly string[]): BackupFile[] {
 
 /** Files grouped by their collection. */
 export function byCollection(files: readonly BackupFile[]): Map<string, BackupFile[]> {
-  return Map.groupBy(files, ({ heading }) => heading.collection.name);
+  const grouped = new Map<string, BackupFile[]>();
+  for (const file of files) {
+    const { name } = file.heading.collection;
+    grouped.set(name, [...(grouped.get(name) ?? []), file]);
+  }
+  return grouped;
 }
 
 /** Newest last; of two files with the same version, the one that was created later. */

@@ -6,6 +6,7 @@ import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
 import type { Command } from "commander";
 import { messageFor } from "../advice.ts";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { loadEngine } from "../engine.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
 import { countOf } from "../values.ts";
@@ -53,7 +54,7 @@ export function checkCommand(finish: (code: number) => void): Command {
 async function checkFiles(dir: string, { collection, json }: CheckOptions): Promise<CheckReport> {
   const progress = new Progress(json !== true);
   try {
-    const { checkDirectory } = await import("@quiverdb/server/offline");
+    const { checkDirectory } = await loadEngine("check DIR", () => import("@quiverdb/server/offline"));
     return await checkDirectory(dir, {
       collection,
       onProgress: (name, entries) => progress.read(name, entries),

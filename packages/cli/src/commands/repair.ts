@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { QuiverCommand } from "../command.ts";
+import { loadEngine } from "../engine.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine } from "../output.ts";
 import { countOf } from "../values.ts";
@@ -29,7 +30,10 @@ export function repairCommand(finish: (code: number) => void): Command {
       let losses = 0;
       const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
       const repaired = await couldNotRun(async () => {
-        const { checkDirectory, repairDirectory } = await import("@quiverdb/server/offline");
+        const { checkDirectory, repairDirectory } = await loadEngine(
+          "repair",
+          () => import("@quiverdb/server/offline"),
+        );
         const result = await repairDirectory(dir, into, {
           onLoss: (loss) => {
             losses++;

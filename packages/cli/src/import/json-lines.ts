@@ -7,8 +7,8 @@
 
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
-import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { CommandError } from "../exit-codes.ts";
+import { VectorInput } from "../shapes.ts";
 import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";

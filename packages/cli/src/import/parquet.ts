@@ -4,7 +4,7 @@
 // arrays, structs objects, 64-bit integers keep all their digits, and times become ISO 8601. A file is read by row groups, a slice of one at
 // a time, so memory holds the values of a slice. A position in the file is a number of rows.
 
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
+import zlib from "node:zlib";
 import {
   type AsyncBuffer,
   asyncBufferFromFile,
@@ -25,9 +25,15 @@ const rowsAtOnce = 10_000;
 
 /** Snappy is part of the library. */
 const compressors: Compressors = {
-  GZIP: (bytes) => gunzipSync(bytes),
-  ZSTD: (bytes) => zstdDecompressSync(bytes),
-  BROTLI: (bytes) => brotliDecompressSync(bytes),
+  GZIP: (bytes) => zlib.gunzipSync(bytes),
+  ZSTD: (bytes) => {
+    if (zlib.zstdDecompressSync === undefined)
+      throw new Error(
+        `its ZSTD compression needs Node.js 22.15 or newer, and this is ${process.versions.node}`,
+      );
+    return zlib.zstdDecompressSync(bytes);
+  },
+  BROTLI: (bytes) => zlib.brotliDecompressSync(bytes),
 };
 
 /**

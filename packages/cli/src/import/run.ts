@@ -323,8 +323,7 @@ class ImportRun {
   /** Waits until another request may be sent and no request in progress writes one of `ids`. */
   async #clearWay(ids: ReadonlySet<string>, concurrency: number): Promise<void> {
     const blocking = () =>
-      this.#flights.size >= concurrency ||
-      [...this.#flights].some((flight) => !flight.ids.isDisjointFrom(ids));
+      this.#flights.size >= concurrency || [...this.#flights].some((flight) => sharesAny(flight.ids, ids));
     while (this.#failure === undefined && blocking()) {
       await Promise.race([...this.#flights].map(({ landed }) => landed));
     }
@@ -555,6 +554,12 @@ function idsOf({ records }: Batch): Set<string> {
 
 function bytesBefore(inputs: readonly Input[], { position }: ImportState): number {
   return inputs.slice(0, position.file).reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Whether two sets share an element. Node.js 20 has no `isDisjointFrom`. */
+function sharesAny(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  for (const each of some) if (others.has(each)) return true;
+  return false;
 }
 
 /**

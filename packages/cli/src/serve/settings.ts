@@ -11,6 +11,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { nearestName } from "@quiverdb/protocol/nearest-name";
 import { configDefaults, logLevels, type ServerConfig } from "@quiverdb/server/config";
+import { defaultDataDir } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { readBoolean, readBytes, readDuration, readInteger } from "../values.ts";
 
@@ -47,8 +48,6 @@ const duration: Form = {
   shown: (ms: number) => (ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`),
 };
 const text = (value: string): Form => ({ value, read: (given) => given, shown: String });
-
-export const defaultDataDir = "./quiver-data";
 
 type Row = readonly [flag: string, option: keyof ServerConfig, form: Form, help: string, fallback?: string];
 
