@@ -5,9 +5,10 @@
 
 import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
-import { type JsonObject, jsonObjects } from "./json-values.ts";
+import { type Found, type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";
-import { idOf, type MetadataKeys, metadataParts, RecordFault, sparseParts } from "./record-parts.ts";
+import { RecordFault } from "./record-fault.ts";
+import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
 /** Which keys of the metadata of Chroma are more than metadata. */
@@ -78,28 +79,29 @@ export const chroma: Format<Row, ChromaOptions, ChromaSource> = {
   },
 };
 
-async function* readPages(source: Source): AsyncGenerator<Row> {
+async function* readPages(source: Source): AsyncGenerator<Found<Row>> {
   let record = 0;
-  for await (const page of jsonObjects(source, [])) {
-    for (const row of rowsOf(page, record)) {
-      yield row;
+  for await (const { raw: page, line } of jsonObjects(source, [])) {
+    const rows = page instanceof RecordFault ? [page] : rowsOf(page, record, ` (${source.at(line)})`);
+    for (const raw of rows) {
+      yield { raw, line };
       record++;
     }
   }
 }
 
-/** @param record number of the first record of the page, for messages */
-function* rowsOf(page: JsonObject, record: number): Generator<Row> {
+/** @param record number of the first record of the page, for messages, with its place */
+function* rowsOf(page: JsonObject, record: number, place = ""): Generator<Row> {
   const { ids } = page;
   const wrong = (why: string) =>
-    new QuiverError("invalid_vector", `Record ${record} of the import ${why}.`, { record });
-  if (!Array.isArray(ids)) throw wrong("has no list of ids before it");
+    new QuiverError("invalid_vector", `Record ${record} of the import${place} ${why}.`, { record });
+  if (!Array.isArray(ids)) throw wrong(`is not in a page of Chroma, which has a list of ids`);
   for (const kind of kinds) {
     const list = page[kind];
     // What was not included in the export is null.
     if (list === undefined || list === null) continue;
     if (!Array.isArray(list) || list.length !== ids.length)
-      throw wrong(`begins a page with ${ids.length} ids and another number of ${kind}`);
+      throw wrong(`begins a page with ${ids.length} ${ids.length === 1 ? "id" : "ids"} and another number of ${kind}`);
   }
   for (const [i, id] of ids.entries())
     yield { id, ...Object.fromEntries(kinds.map((kind) => [kind, (page[kind] as unknown[] | null)?.[i]])) };

@@ -7,6 +7,8 @@
 // Records of a file and of a running server are the same, so what becomes of them is written once.
 
 import type { DenseIndexInput, RecordInput } from "@quiverdb/client";
+import type { Found } from "./json-values.ts";
+import type { RecordFault } from "./record-fault.ts";
 import type { Source } from "./source.ts";
 
 /** How the vectors of a collection are compared. */
@@ -22,8 +24,11 @@ export type SourceShape = {
   readonly text?: boolean;
 };
 
-export type LivePage<Raw> = {
-  readonly raws: readonly Raw[];
+/** Records that lie behind each other; a faulty one is in its place. */
+export type RawPage<Raw> = {
+  readonly raws: readonly (Raw | RecordFault)[];
+  /** Of a file: those on which the records are. */
+  readonly lines?: readonly number[];
   /** Where the next page begins, in the terms of the source; null behind the last one. */
   readonly next: string | null;
 };
@@ -34,7 +39,7 @@ export type Live<Raw> = {
   /** Undefined if the source does not tell. */
   readonly recordsTotal: number | undefined;
   /** @param from `next` of an earlier page; undefined: from the first record on */
-  pages(from: string | undefined): AsyncGenerator<LivePage<Raw>>;
+  pages(from: string | undefined): AsyncGenerator<RawPage<Raw>>;
   /** Closes what was opened for this reading alone. */
   close(): Promise<void>;
 };
@@ -52,7 +57,7 @@ export type Format<Raw, Options, LiveSource> = {
   /** Most records of a page that the source gives. */
   readonly pageRecordsMax: number;
   /** The records of an export. @throws QuiverError for a file of another format */
-  read(source: Source, options: Options): AsyncIterable<Raw>;
+  read(source: Source, options: Options): AsyncIterable<Found<Raw>>;
   /** Opens a running server. @throws QuiverError for what cannot be carried over at all, before a record is read */
   live(source: LiveSource, options: Options, reading: LiveReading): Promise<Live<Raw>>;
   /** Our record. @throws RecordFault, or QuiverError if no record can be read with these options */

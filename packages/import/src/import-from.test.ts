@@ -246,6 +246,38 @@ describe("any format", () => {
     );
   });
 
+  it("[J6] says on which line of a file a record is, in every layout", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "quiver-import-"));
+    const good = { id: 1, vector: [1] };
+    const bad = { id: 1.5, vector: [1] };
+    const row = '1,"[1]"';
+    const page = { ids: ["a"], embeddings: [[1]] };
+    for (const [format, text, line] of [
+      ["qdrant", `${JSON.stringify(good)}\n\n${JSON.stringify(bad)}\n`, 3],
+      ["qdrant", `not JSON\n${JSON.stringify(good)}\n`, 1],
+      ["qdrant", `${JSON.stringify({ points: [good] })}\n${JSON.stringify({ points: [good, bad] })}\n`, 2],
+      ["qdrant", JSON.stringify([good, good, bad], null, 1), 14],
+      ["qdrant", `\ufeff${JSON.stringify({ result: { points: [good, bad] } }, null, 1)}`, 10],
+      ["qdrant", `[\n${JSON.stringify(good)},\n"ü",\n5]`, 3],
+      ["qdrant", `[\n${JSON.stringify(good)},\n\n  nonsense]`, 4],
+      ["qdrant", `[${JSON.stringify(good)},\n{"id": 2`, 2],
+      ["pinecone", JSON.stringify({ records: { a: { id: "a", values: [1] }, b: bad } }, null, 1), 9],
+      ["chroma", `${JSON.stringify(page)}\n${JSON.stringify({ ...page, embeddings: [] })}`, 2],
+      ["pgvector", `id,embedding\n${row}\n\n,"[1]"\n`, 4],
+      ["pgvector", `id,embedding\n${row}\n${row},more\n`, 3],
+    ] as const) {
+      const path = join(folder, "export");
+      writeFileSync(path, text);
+      const upsert = async (records: unknown) => {
+        for await (const _ of records as AsyncIterable<unknown>);
+        return { upserted: 0, requests: 0 };
+      };
+      const { message } = await failureOf(importFrom(format, path, { upsert }));
+      expect([text, message]).toEqual([text, expect.stringContaining(`${path}:${line}`)]);
+    }
+    rmSync(folder, { recursive: true });
+  });
+
   it("is recognised as gzip, however its bytes arrive", async () => {
     const bytes = gzipSync('{"id":1,"vector":[1]}');
     async function* one(): AsyncGenerator<Uint8Array> {
@@ -256,7 +288,11 @@ describe("any format", () => {
       for await (const record of records as AsyncIterable<unknown>) found.push(record);
       return { upserted: found.length, requests: 1 };
     };
-    expect(await importFrom("qdrant", one(), { upsert })).toEqual({ records: 1, bytesRead: bytes.length });
+    expect(await importFrom("qdrant", one(), { upsert })).toEqual({
+      format: "qdrant",
+      records: 1,
+      bytesRead: bytes.length,
+    });
     expect(found).toEqual([{ id: "1", dense_values: [1] }]);
   });
 
@@ -327,7 +363,7 @@ overBothDatabases((database) => {
       last = now;
     };
     const result = await importFrom("qdrant", plain, collection, { text: "text", onProgress });
-    expect(result).toEqual({ records: 2_500, bytesRead: lines.length });
+    expect(result).toEqual({ format: "qdrant", records: 2_500, bytesRead: lines.length });
     expect(progress).toEqual([1_000, 2_000, 2_500]);
     expect(last).toMatchObject({ acknowledged: 2_500, bytesRead: lines.length, bytesTotal: lines.length });
     expect(await collection.get("7")).toMatchObject({
@@ -340,12 +376,28 @@ overBothDatabases((database) => {
       expect((await importFrom("qdrant", source, collection, { text: "text" })).records).toBe(2_500);
     expect(await collection.count()).toBe(2_500);
 
-    writeFileSync(plain, `${lines}\n{"id":"bad","vector":[1]}`);
-    const failure = await failureOf(importFrom("qdrant", plain, collection));
-    expect(failure).toMatchObject({ code: "invalid_vector", details: { acknowledged: 2_000 } });
-    expect(failure.message).toMatch(/^vectors\[2500\]/);
-    writeFileSync(packed, gzipSync(lines).subarray(0, 1_000));
-    await expect(importFrom("qdrant", packed, collection)).rejects.toThrow();
+    // What the database refuses, what cannot be carried over, and what is no JSON.
+    for (const [bad, code] of [
+      ['{"id":"bad","vector":[1]}', "invalid_vector"],
+      ['{"vector":[1,0]}', "invalid_vector"],
+      ['{"id":1,', "invalid_json"],
+    ]) {
+      writeFileSync(plain, `\n${lines}\n${bad}\n`);
+      const failure = await failureOf(importFrom("qdrant", plain, collection));
+      expect(failure).toMatchObject({
+        code,
+        details: { acknowledged: 2_000, record: 2_500, line: 2_502, cursor: expect.any(String) },
+      });
+      expect(failure.message).toContain(`Record 2500 of the import (${plain}:2502)`);
+      // Going on behind what is durable, the record is the same one.
+      const { cursor } = failure.details as { cursor: string };
+      const again = await failureOf(importFrom("qdrant", plain, collection, { cursor }));
+      expect(again.details).toMatchObject({ record: 2_500, line: 2_502 });
+    }
+    writeFileSync(packed, gzipSync(lines).subarray(0, -100));
+    const cut = await failureOf(importFrom("qdrant", packed, collection, { batchRecords: 500 }));
+    expect(cut).toMatchObject({ code: "source_failed", message: expect.stringContaining(packed) });
+    expect(cut.details.acknowledged).toBeGreaterThan(0);
     await expect(importFrom("qdrant", join(folder, "none"), collection)).rejects.toThrow("ENOENT");
     const reason = new Error("enough");
     const signal = AbortSignal.abort(reason);

@@ -1,6 +1,6 @@
 // How do the records of another vector database come into a collection?
 //
-//   file --bytes, gunzip--> values (json-values.ts, or CSV) --\
+//   file --bytes, gunzip--> values (json-values.ts, or CSV) --\      of which database: recognize.ts
 //                                                              pages (reader.ts) --records--> collection.upsert --> database
 //   running server --its public client--> pages --------------/
 //
@@ -19,24 +19,39 @@ import type { Metric } from "./format.ts";
 import { addNeeds, ensureCollection, metricOf, needsOf } from "./needed-collection.ts";
 import { prepended } from "./prepended.ts";
 import {
+  type AutoOptions,
+  detailsOf,
   type FormatOptions,
+  type ImportFormat,
+  type ImportPage,
+  type ImportReader,
+  type LiveSources,
+  nameOf,
+  openImport,
+} from "./reader.ts";
+import type { ImportSource } from "./source.ts";
+
+export type { ChromaClientLike, ChromaCollectionLike, ChromaOptions, ChromaSource } from "./chroma.ts";
+export type { Metric, SourceShape } from "./format.ts";
+export { faultOfJson } from "./json-values.ts";
+export { addNeeds, ensureCollection, metricOf, type Needs, needsOf } from "./needed-collection.ts";
+export type { PgvectorColumns, PgvectorOptions } from "./pgvector-columns.ts";
+export type { PgClientLike, PgvectorSource } from "./pgvector-table.ts";
+export type { PineconeClientLike, PineconeOptions, PineconeSource } from "./pinecone.ts";
+export type { QdrantClientLike, QdrantOptions, QdrantSource } from "./qdrant.ts";
+export {
+  type AutoOptions,
+  type FormatOptions,
+  formatNames,
   type ImportFormat,
   type ImportPage,
   type ImportReader,
   type LiveSources,
   openImport,
   type ReaderOptions,
+  type ReadingOptions,
 } from "./reader.ts";
-import type { ImportSource } from "./source.ts";
-
-export type { ChromaClientLike, ChromaCollectionLike, ChromaOptions, ChromaSource } from "./chroma.ts";
-export type { Metric, SourceShape } from "./format.ts";
-export { addNeeds, ensureCollection, metricOf, type Needs, needsOf } from "./needed-collection.ts";
-export type { PgvectorColumns, PgvectorOptions } from "./pgvector-columns.ts";
-export type { PgClientLike, PgvectorSource } from "./pgvector-table.ts";
-export type { PineconeClientLike, PineconeOptions, PineconeSource } from "./pinecone.ts";
-export type { QdrantClientLike, QdrantOptions, QdrantSource } from "./qdrant.ts";
-export * from "./reader.ts";
+export { type Recognition, recognize, recognizedBytes } from "./recognize.ts";
 export type { ImportSource } from "./source.ts";
 
 /** Counts are those of this call, which begins behind its `cursor` if it was given one. */
@@ -54,20 +69,24 @@ export type ImportProgress = {
 };
 
 /** Options of an import: those of its format, of the upserts, and these. */
-export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] &
-  Omit<BatchOptions, "onProgress"> & {
-    /** Called after each request. */
-    onProgress?: (progress: ImportProgress) => void;
-    /** Aborts the import, which then throws the signal's reason. What was acknowledged stays. */
-    signal?: AbortSignal;
-    /** Goes on behind the records of an earlier call that gave this cursor. Source and options must be the same. */
-    cursor?: string;
-    /** Of a running server: records that are asked for at once. Default 256; of Pinecone 100, which is its most. */
-    pageRecords?: number;
-  };
+export type ImportOptions<Format extends ImportFormat> = FormatOptions[Format] & WritingOptions;
+
+/** Options of an import whatever its format. */
+export type WritingOptions = Omit<BatchOptions, "onProgress"> & {
+  /** Called after each request. */
+  onProgress?: (progress: ImportProgress) => void;
+  /** Aborts the import, which then throws the signal's reason. What was acknowledged stays. */
+  signal?: AbortSignal;
+  /** Goes on behind the records of an earlier call that gave this cursor. Source and options must be the same. */
+  cursor?: string;
+  /** Of a running server: records that are asked for at once. Default 256; of Pinecone 100, which is its most. */
+  pageRecords?: number;
+};
 
 /** What an import has done. */
 export type ImportResult = {
+  /** The given format, or the one that was recognized. */
+  format: ImportFormat;
   /** Records that are in the collection. */
   records: number;
   /** Bytes that were read of the file, as it is stored. */
@@ -90,19 +109,20 @@ export type ImportTarget =
 
 /**
  * Writes the records of another database into a collection: of an export, or of a running server.
- * @param format the other database
+ * @param format the other database; "auto" recognizes the export of one by its first records
  * @param source path, URL of a file, Blob, or bytes, where gzip is recognised; or a server: `{ url, ... }`, or `{ client, ... }` with its public
  *   client, which stays open
  * @param target a collection that has what the records have, or `{ database, collection: name }`, where it is created if it is missing
- * @throws QuiverError invalid_json or invalid_vector with the number of the record (from 0), source_failed if a server does not answer or its
- *   client is not installed, and whatever `upsert` throws, with `details.acknowledged`
+ * @throws QuiverError invalid_json or invalid_vector, source_failed if a server does not answer, its client is not installed, or a file cannot
+ *   be read to its end, and whatever `upsert` throws. The error of a record has its number (from 0) in `details.record`, and its line in
+ *   `details.line`; any has `details.acknowledged`, and the cursor for going on in `details.cursor`
  *
  * @example
  * ```ts no-run
  * import { connect } from "@quiverdb/client";
  * import { importFrom } from "@quiverdb/import";
  * const database = connect("http://127.0.0.1:8443");
- * await importFrom("qdrant", "articles.jsonl", database.collection("articles"), { text: "content" });
+ * await importFrom("auto", "articles.jsonl", database.collection("articles"), { text: "content" });
  *
  * const qdrant = { url: "http://127.0.0.1:6333", collection: "books" };
  * await importFrom("qdrant", qdrant, { database, collection: "books" }, {
@@ -115,25 +135,35 @@ export async function importFrom<Format extends ImportFormat>(
   format: Format,
   source: ImportSource | LiveSources[Format],
   target: ImportTarget,
-  options: ImportOptions<Format> = {} as ImportOptions<Format>,
+  options?: ImportOptions<Format>,
+): Promise<ImportResult>;
+export async function importFrom(
+  format: "auto",
+  source: ImportSource,
+  target: ImportTarget,
+  options?: AutoOptions & WritingOptions,
+): Promise<ImportResult>;
+export async function importFrom(
+  format: ImportFormat | "auto",
+  source: ImportSource | LiveSources[ImportFormat],
+  target: ImportTarget,
+  options: AutoOptions & WritingOptions = {},
 ): Promise<ImportResult> {
   const { onProgress, cursor, batchBytes, batchRecords, concurrency, ...own } = options;
   const { signal } = own;
-  const reader = await openImport(format, source, own as unknown as ReaderOptions<Format>);
+  const reader = await openImport(format as "auto", source as ImportSource, own);
+  const durable = new DurablePages(reader);
   try {
     const first = reader.pages(cursor);
     const { collection, pages } =
       "upsert" in target ? { collection: target, pages: first } : await made(target, reader, first);
-    const durable = new DurablePages();
-    let before: number | undefined;
     const records = async function* (): AsyncGenerator<RecordInput> {
       for await (const page of pages) {
-        before ??= page.start;
+        durable.sent(page);
         for (const record of page.records) {
           if (record instanceof QuiverError) throw record;
           yield record;
         }
-        durable.sent(page);
       }
     };
     const { upserted } = await collection.upsert(records(), {
@@ -146,11 +176,13 @@ export async function importFrom<Format extends ImportFormat>(
           acknowledged,
           bytesRead: reader.bytesRead,
           bytesTotal: reader.bytesTotal,
-          recordsTotal: reader.recordsTotal === undefined ? undefined : reader.recordsTotal - (before ?? 0),
+          recordsTotal: reader.recordsTotal === undefined ? undefined : reader.recordsTotal - durable.before,
           cursor: durable.cursorAt(acknowledged),
         }),
     });
-    return { records: upserted, bytesRead: reader.bytesRead };
+    return { format: reader.format, records: upserted, bytesRead: reader.bytesRead };
+  } catch (error) {
+    throw durable.inSource(error);
   } finally {
     await reader.close();
   }
@@ -176,20 +208,52 @@ async function made(
   return { collection, pages: done === true ? pages : prepended(first, pages) };
 }
 
-/** Up to which page everything is acknowledged. */
+/** Up to which page everything is acknowledged, and where the records behind it are in the source. */
 class DurablePages {
-  readonly #sent: { end: number; cursor: string }[] = [];
+  /** Those that are not acknowledged as a whole. */
+  readonly #sent: (ImportPage & { readonly end: number })[] = [];
+  readonly #reader: ImportReader;
   #records = 0;
   #cursor: string | undefined;
+  /** Records of the source before those of this import. */
+  before = 0;
 
-  sent({ records, cursor }: ImportPage): void {
-    this.#records += records.length;
-    this.#sent.push({ end: this.#records, cursor });
+  constructor(reader: ImportReader) {
+    this.#reader = reader;
+  }
+
+  /** A page whose records are sent from now on. */
+  sent(page: ImportPage): void {
+    if (this.#records === 0) this.before = page.start;
+    this.#records += page.records.length;
+    this.#sent.push({ ...page, end: this.#records });
   }
 
   cursorAt(acknowledged: number): string | undefined {
     while (this.#sent.length > 0 && this.#sent[0].end <= acknowledged)
       this.#cursor = (this.#sent.shift() as { cursor: string }).cursor;
     return this.#cursor;
+  }
+
+  /** The error of an upsert, which names a record by its position in the call, in terms of the source; and how to go on. */
+  inSource(error: unknown): unknown {
+    if (!(error instanceof QuiverError)) return error;
+    const { code, details, status } = error;
+    let { message } = error;
+    let place: object = {};
+    const position = /^vectors\[(\d+)\]/.exec(String(details.path ?? message))?.[1];
+    if (position !== undefined) {
+      const record = this.before + Number(position);
+      const page = this.#sent.find(({ start, records }) => start <= record && record < start + records.length);
+      const line = page?.lines?.[record - page.start];
+      place = detailsOf(record, line);
+      const name = nameOf(record, line, (number) => this.#reader.at(number));
+      message = message.replace(/^vectors\[\d+\](\.?)\s*/, (_, dot) => `${name}${dot === "" ? "" : ":"} `);
+    }
+    const cursor = this.cursorAt(Number(details.acknowledged ?? 0));
+    const more = { ...place, ...(cursor !== undefined && { cursor }) };
+    const told = new QuiverError(code, message, { ...details, ...more }, { cause: error });
+    // Routes have statuses of their own.
+    return Object.defineProperty(told, "status", { value: status });
   }
 }

@@ -1,75 +1,114 @@
 // Which records are in a JSON file, of whatever layout?
 //
-//   a document a line             parsed line by line, which is fast
-//   an array of records           read as a stream, record by record
+//   a document a line             parsed line by line, which is fast; a line that cannot be read is one fault, and the next one is read
+//   an array of records           read as a stream, record by record; a fault ends the reading, since nothing behind it can be trusted
 //   a page { ...: [records] }     the same; pages may follow each other
 //
-// The layout is that of the beginning of the file: its first line is a complete document, or it is not.
+// The layout is that of the beginning of the file (`areLines`).
 
 import { QuiverError } from "@quiverdb/client";
-import { JSONParser } from "@streamparser/json";
-import { prepended } from "./prepended.ts";
+import { JSONParser, TokenType } from "@streamparser/json";
+import { RecordFault } from "./record-fault.ts";
+import type { Source } from "./source.ts";
 
 export type JsonObject = { readonly [name: string]: unknown };
 
+/** Something of a file, or why there is nothing in its place. */
+export type Found<Raw> = {
+  readonly raw: Raw | RecordFault;
+  /** On which it begins, or its row ends; from 1. */
+  readonly line: number;
+};
+
+/** Where the records are in the answers and requests of a database, in the order in which these are looked for. */
+export const exportPages = {
+  qdrant: ["result.points", "points"],
+  pinecone: ["vectors", "records"],
+} as const;
+
 /** The longest line that is looked at to find out whether the file is lines of JSON. */
-const lineCharsMax = 16 * 1024 * 1024;
+const lineBytesMax = 16 * 1024 * 1024;
+const lineFeed = 0x0a;
+const byteOrderMark = [0xef, 0xbb, 0xbf] as const;
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+const hasMark = (bytes: Uint8Array): boolean => byteOrderMark.every((byte, i) => bytes[i] === byte);
 
 /**
  * The objects of a file: elements of its arrays, or the documents themselves.
  * @param pages paths of the arrays or maps of records in a document, such as `result.points`; documents without any are records
- * @throws QuiverError invalid_json with the number of the value, from 0
+ * @throws QuiverError invalid_json with the line if the rest of the file cannot be read
  */
 export async function* jsonObjects(
-  chunks: AsyncIterable<Uint8Array>,
+  source: Source,
   pages: readonly string[],
-): AsyncGenerator<JsonObject> {
-  let count = 0;
-  for await (const value of values(chunks, pages, () => count)) {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      const what = JSON.stringify(value).slice(0, 100);
-      throw new QuiverError("invalid_json", `Value ${count} of the file is ${what}, expected an object.`, {
-        record: count,
-      });
-    }
-    yield value as JsonObject;
-    count++;
+): AsyncGenerator<Found<JsonObject>> {
+  const head = await beginning(source);
+  // Blank lines are no records, and what ended the reading is thrown behind them.
+  for await (const { raw, line } of head === "" || areLines(head)
+    ? fromLines(source, pages)
+    : streamed(source, head[0] === "[" ? [] : pages, head[0] === "["))
+    yield { raw: asObject(raw), line };
+}
+
+function asObject(value: unknown): JsonObject | RecordFault {
+  if (value instanceof RecordFault) return value;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  return new RecordFault(`is ${JSON.stringify(value).slice(0, 100)}, expected an object`, "invalid_json");
+}
+
+/** As much of the file as says whether it is lines. */
+async function beginning(source: Source): Promise<string> {
+  for (let bytes = 64 * 1024; ; bytes *= 2) {
+    const head = await source.head(bytes);
+    const text = new TextDecoder().decode(head).trimStart();
+    // The last line of what was read may be cut.
+    const whole = linesOf(text).slice(0, -1);
+    const isEnough = text.startsWith("[") || whole.length >= 2 || (whole.length === 1 && areLines(whole[0]));
+    if (isEnough || head.length < bytes || bytes >= lineBytesMax) return text;
   }
 }
 
-async function* values(
-  chunks: AsyncIterable<Uint8Array>,
-  pages: readonly string[],
-  count: () => number,
-): AsyncGenerator<unknown> {
-  const texts = decoded(chunks);
-  let head = "";
-  // The first line that is not empty.
-  for (;;) {
-    head = head.trimStart();
-    if (head.includes("\n") || head.length > lineCharsMax) break;
-    const { done, value } = await texts.next();
-    if (done === true) break;
-    head += value;
-  }
-  if (head === "") return;
-  const [first] = head.split("\n", 1);
-  const all = prepended(head, texts);
-  const whole = parsed(first);
-  if (whole === undefined || first[0] === "[") {
-    yield* streamed(all, head[0] === "[" ? [] : pages, head[0] === "[", count);
-    return;
-  }
-  for await (const line of lines(all)) {
-    if (line.trim() === "") continue;
-    const document = parsed(line);
-    if (document === undefined) throw invalidJson(count(), `is not JSON: ${line.slice(0, 100)}`);
-    yield* elementsOf(document, pages);
+const linesOf = (text: string): string[] => text.split("\n").filter((line) => line.trim() !== "");
+
+/**
+ * Whether a file has a document a line. It has if the first line is one; or if the first line is none, does not go on in the next one, and
+ * that one is a document: then the first line is a faulty record.
+ */
+export function areLines(head: string): boolean {
+  const [first = "", second = ""] = linesOf(head);
+  if (first.startsWith("[")) return false;
+  return parsed(first) !== undefined || (!/[[{,:]\s*$/.test(first) && parsed(second) !== undefined);
+}
+
+async function* fromLines(source: Source, pages: readonly string[]): AsyncGenerator<Found<unknown>> {
+  let line = 0;
+  for await (const bytes of lines(source)) {
+    line++;
+    for (const raw of recordsOf(bytes, pages)) yield { raw, line };
   }
 }
+
+function recordsOf(bytes: Uint8Array, pages: readonly string[]): readonly unknown[] {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    return [new RecordFault("is not UTF-8", "invalid_json")];
+  }
+  if (text.trim() === "") return [];
+  try {
+    return elementsOf(JSON.parse(text), pages);
+  } catch (error) {
+    return [new RecordFault(`is not JSON: ${faultOfJson(error)}`, "invalid_json")];
+  }
+}
+
+/** What `JSON.parse` says of a text that is a line of a file: the line of the text would be taken for one of the file. */
+export const faultOfJson = (error: unknown): string =>
+  (error as Error).message.replace(/ at position \d+ \(line 1 column (\d+)\)$/, " at column $1");
 
 /** The records of a document: those of its pages, or itself. */
-function elementsOf(document: unknown, pages: readonly string[]): readonly unknown[] {
+export function elementsOf(document: unknown, pages: readonly string[]): readonly unknown[] {
   for (const page of pages) {
     let at: unknown = document;
     for (const name of page.split(".")) at = (at as JsonObject | null | undefined)?.[name];
@@ -79,53 +118,120 @@ function elementsOf(document: unknown, pages: readonly string[]): readonly unkno
 }
 
 async function* streamed(
-  texts: AsyncIterable<string>,
+  source: Source,
   pages: readonly string[],
   isArray: boolean,
-  count: () => number,
-): AsyncGenerator<unknown> {
+): AsyncGenerator<Found<unknown>> {
   const paths = isArray ? ["$.*"] : ["$", ...pages.map((page) => `$.${page}.*`)];
   const parser = new JSONParser({ paths, keepStack: false, separator: "" });
-  const found: unknown[] = [];
+  const place = new Place();
+  const found: Found<unknown>[] = [];
   let isPage = false;
   let failure: Error | undefined;
+  parser.onToken = ({ token, offset }) => place.pass(token, offset);
   parser.onError = (error) => {
     failure ??= error;
   };
   parser.onValue = ({ value, stack }) => {
     const isDocument = stack.length === 0;
-    if (!isDocument || isArray) found.push(value);
+    const line = place.begin(value);
+    if (!isDocument || isArray) found.push({ raw: value, line });
     // A document whose records were emitted is no record itself.
-    else if (!isPage) found.push(...elementsOf(value, pages));
+    else if (!isPage) found.push(...elementsOf(value, pages).map((raw) => ({ raw, line })));
     isPage = !isDocument;
   };
-  for await (const text of texts) {
-    parser.write(text);
-    yield* found.splice(0);
-    if (failure !== undefined) throw invalidJson(count(), `is not JSON: ${failure.message}`);
-  }
-  if (!parser.isEnded) parser.end();
-  yield* found.splice(0);
-  if (failure !== undefined) throw invalidJson(count(), `is cut off: ${(failure as Error).message}`);
-}
-
-async function* decoded(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true });
-  yield decoder.decode();
-}
-
-async function* lines(texts: AsyncIterable<string>): AsyncGenerator<string> {
-  let rest: string[] = [];
-  for await (const text of texts) {
-    const parts = text.split("\n");
-    for (const part of parts.slice(0, -1)) {
-      yield rest.join("") + part;
-      rest = [];
+  let record = 0;
+  const taken = () => {
+    record += found.length;
+    return found.splice(0);
+  };
+  const invalid = (what: string) =>
+    new QuiverError("invalid_json", `${source.at(place.line)} ${what}: ${(failure as Error).message}.`, {
+      record,
+      line: place.line,
+    });
+  const characters = new TextDecoder("utf-8", { fatal: true });
+  let isFirst = true;
+  for await (const bytes of source) {
+    // The first chunk is the whole beginning, and so has the whole mark.
+    const chunk = isFirst && hasMark(bytes) ? bytes.subarray(byteOrderMark.length) : bytes;
+    isFirst = false;
+    place.enter(chunk);
+    try {
+      // The parser would put replacement characters in the place of what is no UTF-8.
+      characters.decode(chunk, { stream: true });
+      parser.write(chunk);
+    } catch (error) {
+      failure ??= error as Error;
     }
-    rest.push(parts[parts.length - 1]);
+    yield* taken();
+    if (failure !== undefined) {
+      place.reach(/ chunk position "(\d+)"/.exec(failure.message)?.[1]);
+      throw invalid("is not JSON");
+    }
   }
-  yield rest.join("");
+  place.enter(new Uint8Array());
+  if (!parser.isEnded) parser.end();
+  yield* taken();
+  if (failure !== undefined) throw invalid("is cut off");
+}
+
+/** On which lines values begin, while tokens pass by. */
+class Place {
+  /** Of the last token. */
+  line = 1;
+  /** Lines on which the brackets that are open, or were closed last, have opened. */
+  readonly #opened: number[] = [];
+  #depth = 0;
+  #chunk: Uint8Array = new Uint8Array();
+  /** Of the chunk, in the file. */
+  #start = 0;
+  /** Up to which line breaks are counted, in the file. */
+  #counted = 0;
+
+  enter(chunk: Uint8Array): void {
+    this.#countTo(this.#start + this.#chunk.length);
+    this.#start += this.#chunk.length;
+    this.#chunk = chunk;
+  }
+
+  pass(token: TokenType, offset: number): void {
+    this.#countTo(offset);
+    if (token === TokenType.LEFT_BRACE || token === TokenType.LEFT_BRACKET)
+      this.#opened[this.#depth++] = this.line;
+    else if (token === TokenType.RIGHT_BRACE || token === TokenType.RIGHT_BRACKET) this.#depth--;
+  }
+
+  /** Goes on to a byte of the chunk, if the parser has told at which it ended. */
+  reach(position: string | undefined): void {
+    if (position !== undefined) this.#countTo(this.#start + Number(position));
+  }
+
+  /** The first line of a value that the last token has completed. */
+  begin(value: unknown): number {
+    return typeof value === "object" && value !== null ? this.#opened[this.#depth] : this.line;
+  }
+
+  #countTo(offset: number): void {
+    const end = Math.min(offset, this.#start + this.#chunk.length);
+    for (; this.#counted < end; this.#counted++)
+      if (this.#chunk[this.#counted - this.#start] === lineFeed) this.line++;
+  }
+}
+
+async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let rest: Uint8Array[] = [];
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, from)) {
+      const part = chunk.subarray(from, end);
+      yield rest.length === 0 ? part : Buffer.concat([...rest, part]);
+      rest = [];
+      from = end + 1;
+    }
+    if (from < chunk.length) rest.push(chunk.subarray(from));
+  }
+  if (rest.length > 0) yield Buffer.concat(rest);
 }
 
 function parsed(text: string): unknown {
@@ -135,6 +241,3 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
-
-const invalidJson = (record: number, why: string) =>
-  new QuiverError("invalid_json", `Value ${record} of the file ${why}.`, { record });

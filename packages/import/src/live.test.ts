@@ -128,6 +128,7 @@ describe("qdrant", () => {
     const target = { database, collection: "from-qdrant" };
     expect(await importFrom("qdrant", source, target, { text: "content", pageRecords: 2 })).toEqual({
       records: 5,
+      format: "qdrant",
       bytesRead: 0,
     });
     expect(server.requests.filter((request) => request.endsWith("/scroll"))).toHaveLength(3);

@@ -6,11 +6,13 @@
 
 import { pipeline } from "node:stream";
 import { QuiverError, type RecordInput } from "@quiverdb/client";
-import { parse } from "csv-parse";
+import { type Info, parse } from "csv-parse";
 import type { Format } from "./format.ts";
+import type { Found } from "./json-values.ts";
 import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts";
 import { type PgvectorSource, readTable } from "./pgvector-table.ts";
-import { idOf, RecordFault } from "./record-parts.ts";
+import { RecordFault } from "./record-fault.ts";
+import { idOf } from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
 export const pgvector: Format<Row, PgvectorOptions, PgvectorSource> = {
@@ -40,22 +42,23 @@ export const pgvector: Format<Row, PgvectorOptions, PgvectorSource> = {
 
 type Cells = Readonly<Record<string, string | null>>;
 
-async function* readCsv(source: Source, options: PgvectorOptions): AsyncGenerator<Row> {
+async function* readCsv(source: Source, options: PgvectorOptions): AsyncGenerator<Found<Row>> {
   let columns: ReturnType<typeof columnsOf> | undefined;
-  for await (const cells of csvRows(source)) {
-    columns ??= columnsOf(Object.keys(cells), options, "The file", Object.keys(options.types ?? {}));
+  for await (const { record: cells, info } of csvRows(source)) {
+    columns ??= columnsOf(Object.keys(cells), options, source.title, Object.keys(options.types ?? {}));
     const { parts, rest } = columns;
-    yield {
+    const raw = {
       ...Object.fromEntries(parts.map(([part, name]) => [part, cells[name]])),
       rest: Object.fromEntries(rest.map((name) => [name, cells[name]])),
     };
+    yield { raw, line: info.lines };
   }
 }
 
-async function* csvRows(source: Source): AsyncGenerator<Cells> {
+async function* csvRows(source: Source): AsyncGenerator<{ record: Cells; info: Info }> {
   const cast = (value: string, { quoting }: { quoting: boolean }) =>
     value === "" && !quoting ? null : value;
-  const parser = parse({ bom: true, columns: true, cast, skip_empty_lines: true });
+  const parser = parse({ bom: true, columns: true, cast, info: true, skip_empty_lines: true });
   // Each ends the other; a fault of the file is thrown where the rows are read.
   pipeline(source, parser, () => undefined);
   try {
@@ -63,7 +66,8 @@ async function* csvRows(source: Source): AsyncGenerator<Cells> {
   } catch (error) {
     const { code, message, lines } = error as { code?: string; message: string; lines?: number };
     if (code?.startsWith("CSV_") !== true) throw error;
-    throw new QuiverError("invalid_request", `The file is not CSV with a header: ${message}.`, {
+    const place = lines === undefined ? source.title : source.at(lines);
+    throw new QuiverError("invalid_request", `${place} is not CSV with a header: ${message}.`, {
       line: lines,
     });
   }

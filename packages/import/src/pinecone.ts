@@ -1,12 +1,13 @@
 // How are the vectors of Pinecone read?
 //
 // As its interface gives them, `{ id, values, sparseValues, metadata }` (or `sparse_values`, as in Python): from a file with lines of them, an
-// array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }`, one after the other; or from its server:
+// array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }` (of its client in JavaScript `records`), one
+// after the other; or from its server:
 // a page of ids is listed, and the vectors of these ids are fetched.
 
 import { QuiverError } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
-import { type JsonObject, jsonObjects } from "./json-values.ts";
+import { exportPages, type JsonObject, jsonObjects } from "./json-values.ts";
 import { peer } from "./peer.ts";
 import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 
@@ -65,7 +66,7 @@ const metrics: Readonly<Record<string, Metric>> = {
 export const pinecone: Format<JsonObject, PineconeOptions, PineconeSource> = {
   title: "Pinecone",
   pageRecordsMax: 100,
-  read: (source) => jsonObjects(source, ["vectors"]),
+  read: (source) => jsonObjects(source, exportPages.pinecone),
   live,
   record: ({ id, values, sparseValues, sparse_values, metadata }, options) => {
     // An index of sparse vectors answers with empty dense ones.

@@ -5,14 +5,14 @@
 
 import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric, SourceShape } from "./format.ts";
-import { type JsonObject, jsonObjects } from "./json-values.ts";
+import { exportPages, type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";
+import { RecordFault } from "./record-fault.ts";
 import {
   choiceNeeded,
   idOf,
   type MetadataKeys,
   metadataParts,
-  RecordFault,
   sparseParts,
 } from "./record-parts.ts";
 
@@ -69,7 +69,7 @@ const metrics: Readonly<Record<string, Metric>> = {
 export const qdrant: Format<JsonObject, QdrantOptions, QdrantSource> = {
   title: "Qdrant",
   pageRecordsMax: 10_000,
-  read: (source) => jsonObjects(source, ["result.points", "points"]),
+  read: (source) => jsonObjects(source, exportPages.qdrant),
   live,
   record: ({ id, payload, vector, vectors }, options) => ({
     id: idOf(id),

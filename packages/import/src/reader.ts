@@ -7,13 +7,15 @@
 
 import { QuiverError, type RecordInput } from "@quiverdb/client";
 import { type ChromaOptions, type ChromaSource, chroma } from "./chroma.ts";
-import type { Format, Live, LivePage, SourceShape } from "./format.ts";
+import type { Format, Live, RawPage, SourceShape } from "./format.ts";
+import type { Found } from "./json-values.ts";
 import { pgvector } from "./pgvector.ts";
 import type { PgvectorOptions } from "./pgvector-columns.ts";
 import type { PgvectorSource } from "./pgvector-table.ts";
 import { type PineconeOptions, type PineconeSource, pinecone } from "./pinecone.ts";
 import { type QdrantOptions, type QdrantSource, qdrant } from "./qdrant.ts";
-import { RecordFault } from "./record-parts.ts";
+import { recognize, recognizedBytes } from "./recognize.ts";
+import { RecordFault } from "./record-fault.ts";
 import { type ImportSource, Source } from "./source.ts";
 
 /** What the formats need to know. */
@@ -25,6 +27,8 @@ export type FormatOptions = {
 };
 /** The name of a format. */
 export type ImportFormat = keyof FormatOptions;
+/** What a file that is recognized may need: the options of all formats, of which its own are used. */
+export type AutoOptions = ChromaOptions & PgvectorOptions & PineconeOptions & QdrantOptions;
 
 /** Running servers, by format. */
 export type LiveSources = {
@@ -35,7 +39,10 @@ export type LiveSources = {
 };
 
 /** Options of `openImport`: those of the format, and how it is read. */
-export type ReaderOptions<Name extends ImportFormat> = FormatOptions[Name] & {
+export type ReaderOptions<Name extends ImportFormat> = FormatOptions[Name] & ReadingOptions;
+
+/** How a source is read, whatever its format. */
+export type ReadingOptions = {
   /** Of a running server: records that are asked for at once. Default 256; of Pinecone 100, which is its most. */
   pageRecords?: number;
   /** Ends the reading, which then throws the signal's reason. */
@@ -48,12 +55,15 @@ export type ImportPage = {
   readonly start: number;
   /** In the order of the source. In the place of a record that cannot be carried over is the error that says why. */
   readonly records: readonly (RecordInput | QuiverError)[];
+  /** Of a file: the lines of the records, from 1. Of an indented record it is the first one, of a row of CSV the last one. */
+  readonly lines?: readonly number[];
   /** For `pages`, to go on behind this page. */
   readonly cursor: string;
 };
 
 /** An export or a running server that is being read. */
 export type ImportReader = {
+  readonly format: ImportFormat;
   /** What a collection for the records needs, as far as the source tells. */
   readonly shape: SourceShape;
   /** Undefined if the source does not tell. */
@@ -67,6 +77,8 @@ export type ImportReader = {
    * @param cursor of an earlier page of the same source; undefined: from the first record on
    */
   pages(cursor?: string): AsyncGenerator<ImportPage>;
+  /** What messages call a line of the file: `points.jsonl:18`. */
+  at(line: number): string;
   /** Closes the file or the connections that it has opened. */
   close(): Promise<void>;
 };
@@ -83,36 +95,50 @@ const livePageRecords = 256;
 
 /**
  * Opens an export, or a running server.
- * @throws QuiverError invalid_request for what cannot be read with these options, source_failed for a server that refuses; the system's error
- *   for a file that cannot be opened
+ * @param given the format; "auto" finds out which database has written a file
+ * @throws QuiverError invalid_request for what cannot be read with these options, or not be recognized; source_failed for a server that
+ *   refuses; the system's error for a file that cannot be opened
  */
 export async function openImport<Name extends ImportFormat>(
-  format: Name,
+  given: Name,
   source: ImportSource | LiveSources[Name],
-  { signal, pageRecords, ...options }: ReaderOptions<Name>,
+  options: ReaderOptions<Name>,
+): Promise<ImportReader>;
+export async function openImport(
+  given: "auto",
+  source: ImportSource,
+  options: AutoOptions & ReadingOptions,
+): Promise<ImportReader>;
+export async function openImport(
+  given: ImportFormat | "auto",
+  source: ImportSource | LiveSources[ImportFormat],
+  { signal, pageRecords, ...options }: ReadingOptions & FormatOptions[ImportFormat],
 ): Promise<ImportReader> {
-  if (!Object.hasOwn(formats, format))
+  if (given !== "auto" && !Object.hasOwn(formats, given))
     throw new QuiverError(
       "invalid_request",
-      `There is no format ${JSON.stringify(format)}; there are ${formatNames.join(", ")}.`,
+      `There is no format ${JSON.stringify(given)}; there are ${formatNames.join(", ")}.`,
     );
+  const file = isBytes(source) ? await Source.open(source, signal) : undefined;
+  const format = given === "auto" ? await formatOf(file) : given;
   const chosen: AnyFormat = formats[format];
-  const of = <Raw>(pages: (from: Cursor) => AsyncIterable<LivePage<Raw>>) => ({
-    pages: (cursor?: string) => ourPages(chosen, options, readCursor(format, cursor), pages),
+  const at = (line: number) => (file === undefined ? `line ${line}` : file.at(line));
+  const of = <Raw>(pages: (from: Cursor) => AsyncIterable<RawPage<Raw>>) => ({
+    format,
+    at,
+    pages: (cursor?: string) => ourPages(chosen, options, readCursor(format, cursor), at, pages),
   });
-  if (isBytes(source)) {
-    const opened = await Source.open(source, signal);
+  if (file !== undefined)
     return {
       shape: {},
       recordsTotal: undefined,
-      bytesTotal: opened.bytesTotal,
+      bytesTotal: file.bytesTotal,
       get bytesRead() {
-        return opened.bytesRead;
+        return file.bytesRead;
       },
-      ...of(({ records }) => filePages(chosen.read(opened, options), records)),
-      close: async () => undefined,
+      ...of(({ records }) => filePages(chosen.read(file, options), records)),
+      close: () => file.close(),
     };
-  }
   const max = chosen.pageRecordsMax;
   const ask = <T>(call: () => Promise<T>) => asked(chosen.title, call, signal);
   const live: Live<unknown> = await chosen.live(source, options, {
@@ -127,6 +153,25 @@ export async function openImport<Name extends ImportFormat>(
     ...of(({ next }) => (next === null ? noPages() : live.pages(next))),
     close: live.close,
   };
+}
+
+/** The format of a file, by its beginning. @throws QuiverError invalid_request if that does not tell */
+async function formatOf(file: Source | undefined): Promise<ImportFormat> {
+  if (file === undefined)
+    throw new QuiverError("invalid_request", "A server is not recognized; name its format.");
+  const recognized = recognize(await file.head(recognizedBytes));
+  if (recognized?.format !== undefined) return recognized.format;
+  await file.close();
+  if (recognized === undefined) file.throwFault();
+  const why =
+    recognized === undefined
+      ? `is no export of ${formatNames.join(", ")} by its first records. Name its format, or write its records with upsert if they are Quiver's.`
+      : recognized.candidates.length === 0
+        ? `cannot be read: ${recognized.why}.`
+        : `is not clearly an export of one database: ${recognized.why}. Name its format, if it is one.`;
+  throw new QuiverError("invalid_request", `${file.title} ${why}`, {
+    candidates: recognized?.candidates ?? [],
+  });
 }
 
 const isBytes = (source: unknown): source is ImportSource =>
@@ -172,45 +217,59 @@ async function* ourPages<Raw>(
   { record }: AnyFormat,
   options: object,
   from: Cursor,
-  pages: (from: Cursor) => AsyncIterable<LivePage<Raw>>,
+  at: (line: number) => string,
+  pages: (from: Cursor) => AsyncIterable<RawPage<Raw>>,
 ): AsyncGenerator<ImportPage> {
   let start = from.records;
-  for await (const { raws, next } of pages(from)) {
+  for await (const { raws, lines, next } of pages(from)) {
     const records = raws.map((raw, i) => {
       try {
+        if (raw instanceof RecordFault) throw raw;
         return record(raw, options);
       } catch (error) {
         if (!(error instanceof RecordFault)) throw error;
-        const details = { record: start + i };
         return new QuiverError(
-          "invalid_vector",
-          `Record ${start + i} of the import ${error.message}.`,
-          details,
+          error.code,
+          `${nameOf(start + i, lines?.[i], at)} ${error.message}.`,
+          detailsOf(start + i, lines?.[i]),
         );
       }
     });
     const cursor: Cursor = { format: from.format, records: start + raws.length, next };
-    yield { start, records, cursor: JSON.stringify(cursor) };
+    yield { start, records, ...(lines !== undefined && { lines }), cursor: JSON.stringify(cursor) };
     start += raws.length;
   }
 }
 
+/** What a message calls a record: `Record 17 of the import (points.jsonl:18)`. @param record from 0 */
+export const nameOf = (record: number, line: number | undefined, at: (line: number) => string): string =>
+  `Record ${record} of the import${line === undefined ? "" : ` (${at(line)})`}`;
+
+/** Where a record is, for a program. */
+export const detailsOf = (record: number, line: number | undefined): { record: number; line?: number } => ({
+  record,
+  ...(line !== undefined && { line }),
+});
+
 /** The records of a file behind the first ones. What was read before a fault of the file is still a page. */
-async function* filePages<Raw>(raws: AsyncIterable<Raw>, leaveOut: number): AsyncGenerator<LivePage<Raw>> {
+async function* filePages<Raw>(
+  records: AsyncIterable<Found<Raw>>,
+  leaveOut: number,
+): AsyncGenerator<RawPage<Raw>> {
   let left = leaveOut;
-  let page: Raw[] = [];
+  let page: Found<Raw>[] = [];
   const take = () => {
-    const taken = { raws: page, next: null };
+    const taken = { raws: page.map(({ raw }) => raw), lines: page.map(({ line }) => line), next: null };
     page = [];
     return taken;
   };
   try {
-    for await (const raw of raws) {
+    for await (const record of records) {
       if (left > 0) {
         left--;
         continue;
       }
-      page.push(raw);
+      page.push(record);
       if (page.length === filePageRecords) yield take();
     }
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { JsonObject } from "./json-values.ts";
+import { RecordFault } from "./record-fault.ts";
 
 /** Keys of the metadata that are more than metadata. */
 export type MetadataKeys = {
@@ -10,9 +11,6 @@ export type MetadataKeys = {
   /** The key whose value is the id of the document; it stays in the metadata, too. Default: none. */
   document?: string;
 };
-
-/** Why a record cannot be carried over. Whoever reads the records knows which one it is (reader.ts). */
-export class RecordFault extends Error {}
 
 /** The error for a choice that the caller has to make: records have several vectors, and one is taken. */
 export const choiceNeeded = (

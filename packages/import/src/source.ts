@@ -1,9 +1,10 @@
-// Where do the bytes of an import come from?
+// Where do the bytes of an import come from, and what do messages call the places in them?
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { QuiverError } from "@quiverdb/client";
 import { prepended } from "./prepended.ts";
 
 /** A path, the URL of a file, or bytes. */
@@ -17,30 +18,99 @@ export class Source implements AsyncIterable<Uint8Array> {
   bytesRead = 0;
   /** Undefined if the size is not known. */
   readonly bytesTotal: number | undefined;
+  /** Of the file, if it has one. */
+  readonly #name: string | undefined;
   readonly #stored: AsyncIterable<Uint8Array>;
+  /** What was opened here. */
+  readonly #own: Readable | undefined;
   readonly #signal: AbortSignal | undefined;
+  readonly #content: AsyncGenerator<Uint8Array>;
+  /** What was looked at already. */
+  #head: Uint8Array = new Uint8Array();
+  /** What ended the look: it is thrown behind the bytes before it, which may have records. */
+  #fault: unknown;
 
   private constructor(
     stored: AsyncIterable<Uint8Array>,
-    bytesTotal: number | undefined,
     signal: AbortSignal | undefined,
+    { bytesTotal, name, own }: { bytesTotal?: number; name?: string; own?: Readable } = {},
   ) {
     this.#stored = stored;
+    this.#own = own;
     this.bytesTotal = bytesTotal;
+    this.#name = name;
     this.#signal = signal;
+    this.#content = this.#read();
   }
 
   /** @throws the system's error if a file cannot be opened */
   static async open(source: ImportSource, signal?: AbortSignal): Promise<Source> {
     if (typeof source === "string" || source instanceof URL) {
       const { size } = await stat(source);
-      return new Source(createReadStream(source), size, signal);
+      const own = createReadStream(source);
+      return new Source(own, signal, { bytesTotal: size, name: String(source), own });
     }
-    if (source instanceof Blob) return new Source(Readable.fromWeb(source.stream()), source.size, signal);
-    return new Source(source, undefined, signal);
+    if (source instanceof Blob) {
+      const { name } = source as { name?: string };
+      const own = Readable.fromWeb(source.stream());
+      return new Source(own, signal, { bytesTotal: source.size, name, own });
+    }
+    return new Source(source, signal);
+  }
+
+  /** What messages call the source, at the beginning of a sentence. */
+  get title(): string {
+    return this.#name ?? "The file";
+  }
+
+  /** What messages call a line of it: `points.jsonl:18`. @param line from 1 */
+  at(line: number): string {
+    return this.#name === undefined ? `line ${line}` : `${this.#name}:${line}`;
+  }
+
+  /** Its beginning, at least so many bytes if it has them. They are still read. */
+  async head(bytes: number): Promise<Uint8Array> {
+    const parts = [this.#head];
+    try {
+      for (let length = this.#head.length; length < bytes; ) {
+        const { done, value } = await this.#content.next();
+        if (done === true) break;
+        parts.push(value);
+        length += value.length;
+      }
+    } catch (error) {
+      this.#signal?.throwIfAborted();
+      this.#fault = error;
+    }
+    this.#head = parts.length === 1 ? this.#head : Buffer.concat(parts);
+    return this.#head;
+  }
+
+  /** Throws what has ended the look at the beginning. */
+  throwFault(): void {
+    if (this.#fault !== undefined) throw this.#fault;
+  }
+
+  /** Closes what was opened, however much of it was read. */
+  async close(): Promise<void> {
+    await this.#content.return(undefined);
+    this.#own?.destroy();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    yield* prepended(this.#head, this.#content);
+    this.throwFault();
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* this.#decompressed();
+    } catch (error) {
+      throw this.#told(error);
+    }
+  }
+
+  async *#decompressed(): AsyncGenerator<Uint8Array> {
     const counted = this.#counted();
     let head: Uint8Array = new Uint8Array();
     while (head.length < gzipMagic.length) {
@@ -65,5 +135,14 @@ export class Source implements AsyncIterable<Uint8Array> {
       this.bytesRead += chunk.byteLength;
       yield chunk;
     }
+  }
+
+  /** A fault of the file or of its compression as one of ours; what the caller's own source throws is the caller's. */
+  #told(error: unknown): unknown {
+    const { code = "", syscall, message } = Object(error) as NodeJS.ErrnoException;
+    const isCompression = /^(Z_|ERR_ZLIB)/.test(code);
+    if (!isCompression && syscall !== "read") return error;
+    const why = isCompression ? `its gzip is damaged or cut off (${message})` : message;
+    return new QuiverError("source_failed", `${this.title} cannot be read: ${why}.`, {}, { cause: error });
   }
 }

@@ -131,7 +131,7 @@ export const errorKinds = {
   ),
   source_failed: kind(
     0,
-    "The server that an import reads from did not answer or refused, or its client is not installed. Raised by @quiverdb/import only.",
+    "The server that an import reads from did not answer or refused, its client is not installed, or a file could not be read to its end. Raised by @quiverdb/import only.",
   ),
 } as const satisfies Record<string, ErrorKind>;
 

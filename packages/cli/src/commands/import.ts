@@ -1,5 +1,6 @@
 // quiver import
 
+import { closeSync, openSync } from "node:fs";
 import type { ImportFormat } from "@quiverdb/import";
 import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
@@ -14,6 +15,7 @@ import {
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
 import { type ColumnNames, readColumnName } from "../import/columns.ts";
 import { type Format, foreignFormats, formats } from "../import/formats.ts";
+import { nameOf } from "../import/place.ts";
 import type { ImportContext, ImportOptions } from "../import/run.ts";
 import { InterruptedError } from "../interruption.ts";
 import { printJson, printLine } from "../output.ts";
@@ -159,6 +161,7 @@ ${exitCodesHelp}
 async function importFiles(collection: string, files: readonly string[], flags: Flags): Promise<number> {
   if (flags.transaction && flags.streaming)
     throw new UsageError("Give --transaction or --streaming, not both.");
+  if (flags.rejects !== undefined) requireWritable(flags.rejects);
   const interrupt = new AbortController();
   // Before anything is opened: a wrong use makes no data directory.
   const options = await importOptions(collection, files, flags, interrupt.signal);
@@ -195,6 +198,14 @@ async function importFiles(collection: string, files: readonly string[], flags: 
   }
 }
 
+function requireWritable(path: string): void {
+  try {
+    closeSync(openSync(path, "a"));
+  } catch (error) {
+    throw new UsageError(`--rejects ${path}: ${(error as Error).message}.`);
+  }
+}
+
 async function importOptions(
   collection: string,
   files: readonly string[],
@@ -202,10 +213,11 @@ async function importOptions(
   signal: AbortSignal,
 ): Promise<ImportOptions> {
   const columns = Object.fromEntries(flags.column);
+  const input = await inputOf(collection, files, flags, columns, signal);
   return {
     collection,
     input: {
-      ...(await inputOf(collection, files, flags, columns, signal)),
+      ...input,
       format: flags.format === "auto" ? undefined : flags.format,
       dimension: flags.dimension,
       unknown: flags.ignoreUnknown ? "ignore" : "reject",
@@ -218,7 +230,7 @@ async function importOptions(
     concurrency: flags.concurrency,
     create: flags.create
       ? // Other databases give back the texts that they were given.
-        { metric: flags.metric, storeRawText: flags.storeRawText ?? flags.from !== undefined }
+        { metric: flags.metric, storeRawText: flags.storeRawText ?? input.foreign !== undefined }
       : undefined,
     resume: flags.resume,
     statePath: flags.state,
@@ -237,18 +249,19 @@ async function inputOf(
   columns: ColumnNames,
   signal: AbortSignal,
 ): Promise<Pick<ImportOptions["input"], "files" | "foreign">> {
-  const { from: format, source, namespace, omit } = flags;
+  const { source, namespace, omit } = flags;
+  if (flags.from !== undefined && flags.format !== "auto")
+    throw new UsageError("Give --from or --format, not both.");
+  const { foreignOptions, foreignServer, isAddress, nameOfServer } = await import("../import/foreign.ts");
+  const [address] = files;
+  if (flags.from === undefined && (source !== undefined || namespace !== undefined))
+    throw new UsageError(`--${source === undefined ? "namespace" : "source"} belongs to --from.`);
+  const format = flags.from ?? (await recognized(files, flags, columns));
   if (format === undefined) {
-    const given = Object.entries({ source, namespace, omit: omit[0] }).find(
-      ([, value]) => value !== undefined,
-    );
-    if (given !== undefined) throw new UsageError(`--${given[0]} belongs to --from.`);
+    if (omit.length > 0) throw new UsageError("--omit belongs to --from.");
     return { files };
   }
-  if (flags.format !== "auto") throw new UsageError("Give --from or --format, not both.");
-  const { foreignOptions, foreignServer, isAddress, nameOfServer } = await import("../import/foreign.ts");
   const options = foreignOptions(format, columns, omit);
-  const [address] = files;
   if (!files.some(isAddress)) {
     if (source !== undefined || namespace !== undefined)
       throw new UsageError(
@@ -260,6 +273,31 @@ async function inputOf(
   const name = source ?? collection;
   const server = foreignServer(format, address, name, namespace);
   return { files: [nameOfServer(address, name, namespace)], foreign: { format, options, server, signal } };
+}
+
+/** The database whose exports the files are, if they are not read as files of ours. */
+async function recognized(
+  files: readonly string[],
+  flags: Flags,
+  columns: ColumnNames,
+): Promise<ImportFormat | undefined> {
+  const { isAddress } = await import("../import/foreign.ts");
+  const address = files.find(isAddress);
+  if (address !== undefined)
+    throw new UsageError(
+      `${address.replace(/^(.*?:\/\/)[^/]*@/, "$1")} is the address of a server; say of which database with --from ${foreignFormats.join(", ")}.`,
+    );
+  if (flags.format !== "auto") return undefined;
+  const { recognizeExports } = await import("../import/inputs.ts");
+  const found = await recognizeExports(files);
+  // A table whose vectors are named is read as any table.
+  if (found === undefined || (found.format === "pgvector" && columns.dense_values !== undefined))
+    return undefined;
+  if (!flags.quiet)
+    process.stderr.write(
+      `${files.map(nameOf).join(", ")}: ${found.what}, read as with --from ${found.format}.\n`,
+    );
+  return found.format;
 }
 
 /** The first signal stops the import in an orderly way, the second one at once; the saved progress stays valid. */

@@ -36,8 +36,15 @@ export async function* packBatches(
   let last: Item | undefined;
 
   const take = (): Batch => {
-    const { end: offset, number, cursor, isWithin = false } = last as Item;
-    const end = { file, offset, number, ...(cursor !== undefined && { cursor }) };
+    const { end: offset, number, lines, cursor, isWithin = false } = last as Item;
+    const line = lines?.last;
+    const end = {
+      file,
+      offset,
+      number,
+      ...(line !== undefined && { line }),
+      ...(cursor !== undefined && { cursor }),
+    };
     const batch = { sequence: sequence++, file, records, problems, end, isWithin, bytesRead };
     records = [];
     problems = [];

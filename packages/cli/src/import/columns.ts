@@ -64,7 +64,7 @@ export function columnsOf(names: readonly string[], chosen: ColumnNames, path: s
 export function rowOf(
   columns: readonly Column[],
   texts: readonly (string | undefined)[],
-  { number, end }: Pick<Item, "number" | "end">,
+  place: Pick<Item, "number" | "end" | "lines">,
 ): Item {
   const members: string[] = [];
   const metadata: string[] = [];
@@ -85,7 +85,7 @@ export function rowOf(
     }
   }
   if (metadata.length > 0) members.push(`"metadata":{${metadata.join(",")}}`);
-  const item = { number, end, json: `{${members.join(",")}}`, id };
+  const item = { ...place, json: `{${members.join(",")}}`, id };
   return wrong === undefined ? item : { ...item, problem: { code: "invalid_vector", reason: wrong } };
 }
 

@@ -28,7 +28,7 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
   }
   if (needs.dimension === undefined && !needs.sparse && !needs.text) {
     throw new CommandError(
-      `The first ${recordsLookedAt} records have no dense_values, no sparse_values and no text; so no collection can be created for them.`,
+      `None of the first ${recordsLookedAt} records has dense_values, sparse_values or a text; so no collection can be created for them.`,
     );
   }
   return needs;

@@ -9,6 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { limits } from "@quiverdb/protocol/limits";
 import { CsvError, type Info, parse } from "csv-parse";
 import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
+import { countOf } from "../values.ts";
 import { openInput, readStart } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
@@ -46,13 +47,19 @@ export async function* readCsv(
   const delimiter = delimiterOf(start.subarray(0, startBytes).toString());
   let columns = from.offset === 0 ? null : await headerOf(path, delimiter, options);
   let { number } = from;
+  // Of a state of an earlier release, which has none, lines are not known.
+  const linesBefore = from.offset === 0 ? 0 : from.line;
+  const linesTo = (end: number) =>
+    linesBefore === undefined ? {} : { lines: { first: linesBefore + end, last: linesBefore + end } };
   let items: Item[] = [];
   for await (const { record, info } of records(path, again(first.value, content), delimiter)) {
     if (columns === null) {
       columns = columnsOf(record, options.columns, path);
       continue;
     }
-    items.push(itemOf(columns, record, { number: ++number, end: from.offset + info.bytes }, options.asText));
+    // Of a row over several lines it is the last one.
+    const place = { number: ++number, end: from.offset + info.bytes, ...linesTo(info.lines) };
+    items.push(itemOf(columns, record, place, options.asText));
     if (items.length < itemsAtOnce) continue;
     yield items;
     items = [];
@@ -120,11 +127,11 @@ function delimiterOf(start: string): string {
 function itemOf(
   columns: readonly Column[],
   cells: readonly string[],
-  place: Pick<Item, "number" | "end">,
+  place: Pick<Item, "number" | "end" | "lines">,
   asText: boolean,
 ): Item {
   if (cells.length !== columns.length) {
-    const reason = `has ${cells.length} cells, but there are ${columns.length} columns`;
+    const reason = `has ${countOf(cells.length, "cell")}, but there are ${countOf(columns.length, "column")}`;
     return {
       ...place,
       json: JSON.stringify(cells),

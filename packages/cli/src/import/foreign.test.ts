@@ -167,7 +167,7 @@ describe("a server", () => {
       const asked = qdrant.requests.length;
       const second = await quiver(args);
       expect(second).toMatchObject({ code: 0 });
-      expect(second.err).toContain(`Resuming after line ${number} of`);
+      expect(second.err).toContain(`Resuming after record ${number} of`);
       expect(second.out).toContain(`Imported 1,000 records (${1_000 - number} of them in this run)`);
       const pages = qdrant.requests.slice(asked).filter((request) => request.endsWith("/scroll"));
       // And the first one for --create.

@@ -16,7 +16,7 @@ import {
 import { CommandError, UsageError } from "../exit-codes.ts";
 import type { ColumnNames } from "./columns.ts";
 import { optionNames } from "./formats.ts";
-import { standardInput } from "./input-file.ts";
+import { standardInput, standardInputStream } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
 /** What the records are, and how they are read. */
@@ -91,7 +91,7 @@ export function nameOfServer(address: string, name: string, namespace?: string):
 /** Opens a file, or the server. @throws UsageError for what the options of the command line can solve */
 export async function openForeign(path: string, foreign: Foreign) {
   const { format, options, server, signal } = foreign;
-  const file = path === standardInput ? process.stdin : path;
+  const file = path === standardInput ? standardInputStream() : path;
   const readerOptions = { ...options, signal } as ReaderOptions<ImportFormat>;
   try {
     return await openImport(format, server ?? file, readerOptions);
@@ -124,10 +124,15 @@ export async function* readForeign(
   }
 }
 
-function itemsOf({ records, start, cursor }: ImportPage): Item[] {
+function itemsOf({ records, lines, start, cursor }: ImportPage): Item[] {
   return records.map((record, i) => {
     const number = start + i + 1;
-    const place = { number, end: number, ...(i === records.length - 1 ? { cursor } : { isWithin: true }) };
+    const place = {
+      number,
+      end: number,
+      ...(lines !== undefined && { lines: { first: lines[i], last: lines[i] } }),
+      ...(i === records.length - 1 ? { cursor } : { isWithin: true }),
+    };
     if (record instanceof QuiverError) return { ...place, ...refused(record) };
     try {
       return { ...place, json: encodeRecord(record, i), id: record.id };
@@ -139,7 +144,7 @@ function itemsOf({ records, start, cursor }: ImportPage): Item[] {
 }
 
 function refused({ code, message }: QuiverError): Pick<Item, "json" | "id" | "problem"> {
-  const reason = message.replace(/^(Record \d+ of the import|vectors\[\d+\]\.?)\s*/, "");
+  const reason = message.replace(/^(Record \d+ of the import( \(.*?:\d+\))?|vectors\[\d+\]\.?)\s*/, "");
   return { json: "null", id: undefined, problem: { code, reason } };
 }
 

@@ -6,8 +6,8 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import type { Readable } from "node:stream";
-import { createGunzip } from "node:zlib";
+import { Readable } from "node:stream";
+import { constants, createGunzip, gunzipSync } from "node:zlib";
 import { CommandError } from "../exit-codes.ts";
 
 export const standardInput = "-";
@@ -15,6 +15,33 @@ export const standardInput = "-";
 const chunkBytes = 256 * 1024;
 const fingerprintBytes = 64 * 1024;
 const gzipMagic = [0x1f, 0x8b];
+
+let lookedAt: Readable | undefined;
+
+/** Standard input, also what was looked at already. */
+export const standardInputStream = (): Readable => lookedAt ?? process.stdin;
+
+/** The beginning of standard input, which is still read: so many bytes, or what is there when its first line has ended. */
+async function startOfStandardInput(bytes: number): Promise<Buffer> {
+  const chunks = process.stdin.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
+  const parts: Buffer[] = [];
+  const isEnough = () => {
+    const length = parts.reduce((sum, part) => sum + part.length, 0);
+    return length >= bytes || (!startsAsGzip(parts[0] ?? []) && parts.at(-1)?.includes("\n") === true);
+  };
+  while (!isEnough()) {
+    const { done, value } = await chunks.next();
+    if (done) break;
+    parts.push(value);
+  }
+  const start = Buffer.concat(parts);
+  const all = async function* () {
+    yield start;
+    for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
+  };
+  lookedAt = Readable.from(all(), { objectMode: false });
+  return startsAsGzip(start) ? gunzipSync(start, { finishFlush: constants.Z_SYNC_FLUSH }) : start;
+}
 
 export type InputFile = {
   /** The content, uncompressed. */
@@ -40,21 +67,29 @@ export async function openInput(path: string, offset = 0): Promise<InputFile> {
   // Compressed content must be read from its start to reach an offset in it.
   const start = gzip === false ? offset : 0;
   const stream =
-    path === standardInput ? process.stdin : createReadStream(path, { highWaterMark: chunkBytes, start });
+    path === standardInput
+      ? standardInputStream()
+      : createReadStream(path, { highWaterMark: chunkBytes, start });
   const counted = { bytes: start };
   const chunks = content(stream, path, gzip, gzip === false ? 0 : offset, counted);
   return { chunks, bytesRead: () => counted.bytes };
 }
 
-/** Bytes at the start of the file's content, for the format detection. */
+/** Bytes at the start of the content of a file, or of standard input, for the format detection. */
 export async function readStart(path: string, bytes: number): Promise<Buffer> {
+  if (path === standardInput) return startOfStandardInput(bytes);
   const parts: Buffer[] = [];
   let length = 0;
   const { chunks } = await openInput(path);
-  for await (const chunk of chunks) {
-    parts.push(chunk);
-    length += chunk.length;
-    if (length >= bytes) break;
+  try {
+    for await (const chunk of chunks) {
+      parts.push(chunk);
+      length += chunk.length;
+      if (length >= bytes) break;
+    }
+  } catch (error) {
+    // What is before a fault may have records. The fault is told when the file is read.
+    if (parts.length === 0) throw error;
   }
   return Buffer.concat(parts).subarray(0, bytes);
 }
@@ -100,7 +135,7 @@ async function isGzip(path: string): Promise<boolean> {
   }
 }
 
-const startsAsGzip = (bytes: Uint8Array) => gzipMagic.every((byte, i) => bytes[i] === byte);
+const startsAsGzip = (bytes: ArrayLike<number>) => gzipMagic.every((byte, i) => bytes[i] === byte);
 
 /** @param gzip whether the stream is compressed; undefined: its first bytes decide */
 async function* content(

@@ -1,6 +1,12 @@
 // Which items do the files of an import contain, in order, from a given position on?
 
-import type { ImportFormat, SourceShape } from "@quiverdb/import";
+import {
+  type ImportFormat,
+  type Recognition,
+  recognize,
+  recognizedBytes,
+  type SourceShape,
+} from "@quiverdb/import";
 import { UsageError } from "../exit-codes.ts";
 import { readCsv, type TableOptions } from "./csv.ts";
 import { type Foreign, openForeign, readForeign } from "./foreign.ts";
@@ -10,6 +16,7 @@ import { openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
 import type { Item, Position, ReadFrom } from "./item.ts";
 import { readJsonArray, readJsonLines, type Unknown } from "./json-lines.ts";
 import { readParquet } from "./parquet.ts";
+import { nameOf, type Unit, unitOf } from "./place.ts";
 import { npyHeader, npyHeaderBytesMax, readDimension, readF32, readFvecs, readNpy } from "./rows.ts";
 
 export type InputOptions = {
@@ -31,6 +38,8 @@ export type InputOptions = {
 export type Input = {
   readonly path: string;
   readonly format: Format | ImportFormat;
+  /** What its items are called. */
+  readonly unit: Unit;
   /** Bytes of a file, records of a server; 0 if it is not known. */
   readonly size: number;
   /** What a server tells of its records. */
@@ -64,7 +73,7 @@ export async function inspectInputs(options: InputOptions): Promise<Input[]> {
         `${path} has raw floats; give the number of floats per vector with --dimension <n>.`,
       );
     }
-    inputs.push({ path, format, size });
+    inputs.push({ path, format, unit: unitOf(format), size });
   }
   if (options.ids.file !== undefined) await sizeOf(options.ids.file);
   return inputs;
@@ -73,7 +82,39 @@ export async function inspectInputs(options: InputOptions): Promise<Input[]> {
 async function inspectServer(path: string, foreign: Foreign): Promise<Input> {
   const { recordsTotal = 0, shape, close } = await openForeign(path, foreign);
   await close();
-  return { path, format: foreign.format, size: recordsTotal, shape };
+  return { path, format: foreign.format, unit: "record", size: recordsTotal, shape };
+}
+
+/**
+ * Finds out whether files are exports of another database.
+ * @returns undefined if they are none
+ * @throws UsageError if they may be, or are of several databases; CommandError for a missing file
+ */
+export async function recognizeExports(
+  paths: readonly string[],
+): Promise<{ readonly format: ImportFormat; readonly what: string } | undefined> {
+  let first: { path: string; format: ImportFormat | undefined; what: string } | undefined;
+  for (const path of paths) {
+    await sizeOf(path);
+    const isJsonOrCsv = ["jsonl", "json", "csv"].includes(await detectFormat(path));
+    const found = isJsonOrCsv ? recognize(await readStart(path, recognizedBytes)) : undefined;
+    if (found !== undefined && found.format === undefined) throw unclear(nameOf(path), found);
+    const { format, what = "records of Quiver" } = found ?? { format: undefined };
+    first ??= { path, format, what };
+    if (first.format !== format)
+      throw new UsageError(
+        `${first.path} has ${first.what}, and ${path} has ${what}. Import them one after the other.`,
+      );
+  }
+  return first?.format === undefined ? undefined : { format: first.format, what: first.what };
+}
+
+function unclear(title: string, { candidates, why }: Extract<Recognition, { why: string }>): UsageError {
+  const options = candidates.map((format) => `--from ${format}`).join(" or ");
+  if (candidates.length === 0) return new UsageError(`${title}: ${why}.`);
+  return new UsageError(
+    `${title} is not clearly an export of one database: ${why}. Give ${options} to read it as that, without the rest; or --format jsonl or json if these are records of Quiver.`,
+  );
 }
 
 async function detectFormat(path: string): Promise<Format> {

@@ -13,7 +13,7 @@ import type { Item } from "./item.ts";
 
 export type Rejected = { readonly item: Item; readonly code: string; readonly reason: string };
 
-/** Codes of errors that concern a single record; every other error stops the import. */
+/** Codes of errors that concern a single record. So does `forbidden`, if it names one; every other error stops the import. */
 const recordCodes = new Set([
   "invalid_vector",
   "invalid_request",
@@ -78,10 +78,14 @@ async function refusal(
     await send(records);
     return undefined;
   } catch (error) {
-    if (isQuiverError(error) && recordCodes.has(error.code)) return error;
+    if (isQuiverError(error) && (recordCodes.has(error.code) || isForbiddenRecord(error))) return error;
     throw error;
   }
 }
+
+/** Whether the filter of the key forbids one of the records. */
+const isForbiddenRecord = (error: QuiverError): boolean =>
+  error.code === "forbidden" && positionIn(error) !== undefined;
 
 /** Index of the record that the error is about. */
 function positionIn(error: QuiverError): number | undefined {
@@ -90,7 +94,7 @@ function positionIn(error: QuiverError): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-/** The message without the position in the request, which has no meaning for the user. */
-function reasonOf(error: QuiverError): string {
-  return error.message.replace(/^vectors\[\d+\]\.?\s*/, "");
+/** The message without what it says of the request, which has no meaning for the user: the position in it, and what to do with it. */
+export function reasonOf({ message }: QuiverError): string {
+  return message.replace(/^vectors\[\d+\]\.?\s*/, "").replace(/[.;] nothing was changed\..*$/i, ".");
 }

@@ -6,8 +6,10 @@ export type Position = {
   readonly file: number;
   /** Bytes of the file's content before it; of the uncompressed content if the file is compressed. */
   readonly offset: number;
-  /** Lines, or rows, before it in this file. */
+  /** Lines, rows, items or records before it in this file. */
   readonly number: number;
+  /** The line on which the last of them ends, where these are no lines and it is known. */
+  readonly line?: number;
   /** Of another database: the cursor behind it. */
   readonly cursor?: string;
 };
@@ -16,8 +18,10 @@ export const firstPosition: Position = { file: 0, offset: 0, number: 0 };
 
 /** A record of the input, or invalid content in its place. */
 export type Item = {
-  /** Line or row, from 1. */
+  /** Line, row, item or record, from 1. */
   readonly number: number;
+  /** Where these are no lines: those on which it begins and ends, if they are known. */
+  readonly lines?: { readonly first: number; readonly last: number };
   /** Offset just after it. */
   readonly end: number;
   /** The record as JSON text, ready to be sent; for a problem, the original line, perhaps truncated. */

@@ -6,6 +6,7 @@
 // line of JSON Lines. A fault inside of an item rejects the item; one between items ends the import, since nothing behind it can be trusted.
 
 import { CommandError } from "../exit-codes.ts";
+import { countOf } from "../values.ts";
 import type { ReadFrom } from "./item.ts";
 import type { Line } from "./lines.ts";
 
@@ -20,6 +21,7 @@ const words: Readonly<Record<Expected, string>> = {
   nothing: "nothing more",
 };
 
+const lineFeed = 0x0a;
 const byteOf = (character: string): number => character.charCodeAt(0);
 const [open, close, openBrace, closeBrace, quote, backslash, comma] = [...'[]{}"\\,'].map(byteOf);
 const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
@@ -55,15 +57,20 @@ class Scanner {
   /** Of the next byte. */
   #offset: number;
   #number: number;
+  /** Of the next byte; undefined if the array is read on from where a state of an earlier release says. */
+  #line: number | undefined;
+  /** Of the item. */
+  #firstLine: number | undefined;
   #expected: Expected;
   /** Null: between items. */
   #item: Item | null = null;
   #parts: Buffer[] = [];
   #length = 0;
 
-  constructor({ offset, number }: ReadFrom, path: string, bytesMax: number) {
+  constructor({ offset, number, line }: ReadFrom, path: string, bytesMax: number) {
     this.#offset = offset;
     this.#number = number;
+    this.#line = offset === 0 ? 1 : line;
     this.#expected = offset === 0 ? "array" : "comma";
     this.#path = path;
     this.#bytesMax = bytesMax;
@@ -77,6 +84,7 @@ class Scanner {
       if (this.#item === null) {
         if (!this.#between(byte)) continue;
         begin = at;
+        this.#firstLine = this.#line;
         this.#item = { depth: 0, inString: false, isEscaped: false };
       }
       const ends = this.#within(this.#item, byte);
@@ -94,12 +102,18 @@ class Scanner {
   end(): void {
     if (this.#item === null && this.#expected === "nothing") return;
     throw new CommandError(
-      `${this.#path} ends within its array, behind ${this.#number} items. The file is truncated.`,
+      `${this.#place} ends within its array, behind ${countOf(this.#number, "item")}. The file is truncated.`,
     );
+  }
+
+  /** The file, with the line that is being read. */
+  get #place(): string {
+    return this.#line === undefined ? this.#path : `${this.#path}:${this.#line}`;
   }
 
   /** A byte between items. @returns whether an item begins with it */
   #between(byte: number): boolean {
+    if (byte === lineFeed) this.#countLine();
     if (isBlank(byte) || (this.#offset < 3 && byte === byteOrderMark[this.#offset])) return false;
     const isEnd = byte === close && (this.#expected === "first" || this.#expected === "comma");
     if (isEnd) this.#expected = "nothing";
@@ -109,13 +123,15 @@ class Scanner {
       return true;
     else
       throw new CommandError(
-        `${this.#path}, byte ${this.#offset + 1}, behind ${this.#number} items: has ${JSON.stringify(String.fromCharCode(byte))}, expected ${words[this.#expected]}.`,
+        `${this.#place}, byte ${this.#offset + 1}, behind ${countOf(this.#number, "item")}: has ${JSON.stringify(String.fromCharCode(byte))}, expected ${words[this.#expected]}.`,
       );
     return false;
   }
 
   /** A byte of an item. @returns whether the item ends with this byte, or ended before it */
   #within(item: Item, byte: number): "with" | "before" | undefined {
+    // The one behind a number or a word is no part of it.
+    if (byte === lineFeed && (item.depth > 0 || item.inString)) this.#countLine();
     if (item.inString) {
       if (item.isEscaped) item.isEscaped = false;
       else if (byte === backslash) item.isEscaped = true;
@@ -136,6 +152,10 @@ class Scanner {
     return undefined;
   }
 
+  #countLine(): void {
+    if (this.#line !== undefined) this.#line++;
+  }
+
   #keep(part: Buffer): void {
     this.#length += part.length;
     this.#parts.push(part);
@@ -145,10 +165,16 @@ class Scanner {
 
   #take(end: number): Line {
     const bytes = this.#parts.length === 1 ? this.#parts[0] : Buffer.concat(this.#parts);
+    const [first, last] = [this.#firstLine, this.#line];
+    const place = {
+      number: ++this.#number,
+      end,
+      ...(first !== undefined && last !== undefined && { lines: { first, last } }),
+    };
     const line: Line =
       this.#length > this.#bytesMax
-        ? { number: ++this.#number, end, bytes: undefined, start: bytes.subarray(0, keptOfLongItemBytes) }
-        : { number: ++this.#number, end, bytes };
+        ? { ...place, bytes: undefined, start: bytes.subarray(0, keptOfLongItemBytes) }
+        : { ...place, bytes };
     this.#parts = [];
     this.#length = 0;
     this.#item = null;

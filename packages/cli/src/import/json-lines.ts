@@ -7,9 +7,11 @@
 
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
+import { faultOfJson } from "@quiverdb/import";
 import { CommandError } from "../exit-codes.ts";
 import { VectorInput } from "../shapes.ts";
 import { standardInput } from "./input-file.ts";
+import { reasonOf } from "./isolate.ts";
 import type { Item, ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
 import { type Line, splitLines } from "./lines.ts";
@@ -88,10 +90,10 @@ export async function* readJsonArray(
 }
 
 /** The record of a line; undefined for a blank line. */
-export function readLine({ number, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
+export function readLine({ number, lines, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
+  const place = { number, end, ...(lines !== undefined && { lines }) };
   const reject = (json: string, reason: string, code = "invalid_json"): Item => ({
-    number,
-    end,
+    ...place,
     json,
     id: undefined,
     problem: { code, reason },
@@ -114,16 +116,16 @@ export function readLine({ number, end, bytes, start }: Line, unknown: Unknown):
   try {
     record = JSON.parse(text);
   } catch (error) {
-    return reject(text, `is not JSON: ${(error as Error).message}`);
+    return reject(text, `is not JSON: ${faultOfJson(error)}`);
   }
   if (typeof record !== "object" || record === null || Array.isArray(record)) {
     return reject(text, "is not a JSON object");
   }
   const { id } = record as { id?: unknown };
-  const item = { number, end, json: writable(text, record), id: typeof id === "string" ? id : undefined };
+  const item = { ...place, json: writable(text, record), id: typeof id === "string" ? id : undefined };
   const found = unknownField(VectorInput, record);
   if (found === undefined) return item;
-  if (unknown === "reject") return reject(text, unknownFieldError(found).message, "unknown_field");
+  if (unknown === "reject") return reject(text, reasonOf(unknownFieldError(found)), "unknown_field");
   return { ...item, ...withoutUnknown(item.json, record) };
 }
 

@@ -4,6 +4,8 @@
 export type Line = {
   /** From 1. */
   readonly number: number;
+  /** Of an item of an array: the lines on which it begins and ends. */
+  readonly lines?: { readonly first: number; readonly last: number };
   /** Offset just after its line break. */
   readonly end: number;
   readonly bytes: Buffer | undefined;

@@ -6,12 +6,15 @@
 // record itself, so that it can be fixed and imported again.
 
 import { appendFileSync, writeFileSync } from "node:fs";
+import type { Input } from "./inputs.ts";
 import type { Rejected } from "./isolate.ts";
 import type { Item } from "./item.ts";
+import { placeIn } from "./place.ts";
 
 const shownMax = 20;
 const keptMax = 100;
 
+/** `line` is the number of the row, item or record where its line is not known. */
 export type RejectedLine = { file: string; line: number; code: string; reason: string };
 
 export class Rejects {
@@ -28,14 +31,14 @@ export class Rejects {
     if (path !== undefined && !resuming) writeFileSync(path, "");
   }
 
-  add(file: string, rejected: readonly Rejected[]): void {
+  add({ path, unit }: Pick<Input, "path" | "unit">, rejected: readonly Rejected[]): void {
     let text = "";
     for (const { item, code, reason } of rejected) {
       this.count++;
-      if (this.count <= shownMax) this.#say(`${file}:${item.number}: rejected (${code}): ${reason}`);
+      if (this.count <= shownMax) this.#say(`${placeIn(path, unit, item)}: rejected (${code}): ${reason}`);
       if (this.count === shownMax + 1)
         this.#say("... more lines were rejected; --rejects FILE saves all of them");
-      const line = { file, line: item.number, code, reason };
+      const line = { file: path, line: item.lines?.first ?? item.number, code, reason };
       if (this.kept.length < keptMax) this.kept.push(line);
       text += rejectLine(line, item);
     }

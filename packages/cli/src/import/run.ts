@@ -25,7 +25,9 @@ import { inOptions } from "./foreign.ts";
 import { hasBareVectors } from "./formats.ts";
 import { fingerprint, standardInput } from "./input-file.ts";
 import { type Input, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
+import type { Position } from "./item.ts";
 import { type Rejected, sendIsolating } from "./isolate.ts";
+import { endOf } from "./place.ts";
 import { type Progress, showProgress } from "./progress.ts";
 import { type RejectedLine, Rejects, rejectedByReader } from "./rejects.ts";
 import {
@@ -78,6 +80,8 @@ export type ImportReport = {
   records_per_second: number;
   transaction_id: string | null;
   state_file: string | null;
+  /** Of an interrupted import, where the next run goes on: `line 1,000 of docs.jsonl`. */
+  resume_after: string | null;
   exit_code: number;
 };
 
@@ -99,12 +103,16 @@ export type ImportContext = {
 
 /** Runs an import until it completes, fails or is interrupted. The message of a thrown error is meant for the user. */
 export async function runImport(options: ImportOptions, context: ImportContext): Promise<ImportReport> {
-  const inputs = await inspectInputs(options.input);
-  if (options.create) {
-    await create(options.create, options, inputs, context);
+  let run: ImportRun;
+  try {
+    const inputs = await inspectInputs(options.input);
+    if (options.create) await create(options.create, options, inputs, context);
+    run = new ImportRun(options, context, inputs, await findStart(options, inputs, context));
+  } catch (error) {
+    if (!isQuiverError(error) && !(error instanceof CommandError)) throw error;
+    const cause = isQuiverError(error) ? error : error.cause;
+    throw new CommandError(`${messageFor(error)} This run has imported nothing.`, { cause });
   }
-  const start = await findStart(options, inputs, context);
-  const run = new ImportRun(options, context, inputs, start);
   return await run.run();
 }
 
@@ -171,7 +179,7 @@ async function findStart(
   }
   if (found.kind === "finished") return { state, statePath, resumed: true, target: undefined };
   say(
-    `Resuming after line ${formatCount(state.position.number)} of ${inputs[state.position.file].path}: ${areStored(state.acknowledged)} already.`,
+    `Resuming after ${endOf(inputs[state.position.file].path, inputs[state.position.file].unit, state.position.number)}: ${areStored(state.acknowledged)} already.`,
   );
   return { state: { ...state, ...found.target.statePart }, statePath, resumed: true, target: found.target };
 }
@@ -242,6 +250,8 @@ class ImportRun {
   #isStateSaved = false;
   /** Its transaction was aborted. */
   #isAbandoned = false;
+  /** What became of what was acknowledged, if it is not stored. */
+  #outcome: string | undefined;
   #stateProblem: string | undefined;
   #progress: Progress | undefined;
   #failure: unknown;
@@ -360,7 +370,7 @@ class ImportRun {
       if (next === undefined || this.#failure !== undefined) return;
       this.#landed.delete(this.#nextToLand);
       this.#nextToLand++;
-      this.#rejects.add(this.#inputs[next.batch.file].path, next.rejected);
+      this.#rejects.add(this.#inputs[next.batch.file], next.rejected);
       if (this.#rejects.count > this.#options.rejectsMax) {
         this.#failure = new TooManyRejected(this.#rejects.count, this.#options.rejectsMax);
         return;
@@ -391,33 +401,53 @@ class ImportRun {
     if (failure instanceof TooManyRejected) {
       const outcome = await target.abandon();
       this.#forgetState();
-      throw new CommandError(`${failure.message} ${outcome}`, { cause: failure });
+      const stored = outcome ?? this.#storedUpToHere();
+      throw new CommandError(
+        `${failure.message} ${stored}\nCorrect the input (--rejects FILE saves what was rejected), or allow more, and run the command again: it begins at the start, and sending a record twice changes nothing.`,
+        { cause: failure },
+      );
     }
     await this.#keepProgress(target);
-    if (isQuiverError(failure) || failure instanceof CommandError) {
-      const wayOn = this.#wayOn(isQuiverError(failure, "connection_failed"));
+    const wayOn = this.#wayOn(isQuiverError(failure, "connection_failed"));
+    if (isQuiverError(failure) || failure instanceof CommandError || isOfTheSystem(failure))
       throw new CommandError(`${messageFor(failure)}\n${wayOn}`, { cause: failure });
-    }
+    this.#context.say(wayOn);
     throw failure;
   }
 
-  #wayOn(isPassing: boolean): string {
+  /** What is written, whatever became of the requests that were in progress. */
+  #storedUpToHere(): string {
     const { acknowledged, position } = this.#state;
-    if (!this.#isStateSaved)
-      return acknowledged === 0
-        ? "No record was acknowledged."
-        : `${countOf(acknowledged, "record")} ${acknowledged === 1 ? "was" : "were"} acknowledged.`;
-    const run = isPassing ? "Run" : "When the cause is fixed, run";
-    return `${run} ${sameCommand(this.#options)} again to resume after line ${formatCount(position.number)} of ${this.#inputs[position.file].path} (${areStored(acknowledged)}; progress is saved in ${this.#statePath}).`;
+    return acknowledged === 0
+      ? (this.#outcome ?? "No record was acknowledged.")
+      : `${areStored(acknowledged)}${this.#options.mode === "transaction" ? " in an open transaction, and not visible yet," : ""} up to ${this.#endOf(position)}.`;
   }
 
-  /** Leaves behind what the next run goes on from. Where nothing was acknowledged that is nothing, neither a state nor a transaction. */
+  #endOf({ file, number }: Position): string {
+    return endOf(this.#inputs[file].path, this.#inputs[file].unit, number);
+  }
+
+  #wayOn(isPassing: boolean): string {
+    const stored = this.#storedUpToHere();
+    if (this.#state.acknowledged === 0) return stored;
+    const run = isPassing ? "Run" : "When the cause is fixed, run";
+    if (!this.#isStateSaved)
+      return `${stored} ${run} the command again: it begins at the start, and sending a record twice changes nothing.`;
+    return `${stored} ${run} ${sameCommand(this.#options)} again to resume after ${this.#endOf(this.#resumable.position)}; the progress is saved in ${this.#statePath}.`;
+  }
+
+  /**
+   * Leaves behind what the next run goes on from. Where nothing was acknowledged that is nothing, neither a state nor a transaction; nor a
+   * transaction that no run can go on with.
+   */
   async #keepProgress(target: Target): Promise<void> {
-    if (this.#state.acknowledged === 0) {
+    const isLost = this.#options.mode === "transaction" && this.#statePath === undefined;
+    if (this.#state.acknowledged === 0 || isLost) {
       try {
         // Somebody waits for the end of the import.
-        await target.abandon({ retries: 0, timeoutMs: interruptGraceMs });
+        this.#outcome = await target.abandon({ retries: 0, timeoutMs: interruptGraceMs });
         this.#isAbandoned = true;
+        this.#state = { ...this.#state, acknowledged: 0 };
         return this.#forgetState();
       } catch (error) {
         // The import has ended already, and says why. The state names the transaction that stays open, for the next run.
@@ -484,6 +514,7 @@ class ImportRun {
         ? null
         : (this.#target?.statePart.transactionId ?? this.#state.transactionId),
       state_file: interrupted && this.#isStateSaved ? (this.#statePath ?? null) : null,
+      resume_after: interrupted && this.#isStateSaved ? this.#endOf(this.#resumable.position) : null,
       exit_code: interrupted ? exitCodes.interrupted : rejected > 0 ? exitCodes.rejected : exitCodes.ok,
     };
   }
@@ -494,6 +525,10 @@ class TooManyRejected extends Error {
     super(`Stopped: ${wereRejected(count)}, more than --max-rejects ${max} allows.`);
   }
 }
+
+/** A file that cannot be read or written any more, for example. */
+const isOfTheSystem = (error: unknown): error is Error =>
+  error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
 
 const areStored = (count: number): string =>
   `${countOf(count, "record")} ${count === 1 ? "is" : "are"} stored`;
@@ -512,10 +547,14 @@ export function describeReport(report: ImportReport, options: Pick<ImportOptions
   const lines: string[] = [];
   if (outcome === "interrupted") {
     lines.push(`Interrupted: ${areStored(records)}${resumed}.`);
-    if (mode === "transaction" && records > 0)
-      lines.push("They are in an open transaction and not visible yet.");
+    if (mode === "transaction")
+      lines.push(
+        records > 0 ? "They are in an open transaction and not visible yet." : "Its transaction was aborted.",
+      );
     if (state_file !== null)
-      lines.push(`Run ${sameCommand(options)} again to resume; the progress is saved in ${state_file}.`);
+      lines.push(
+        `Run ${sameCommand(options)} again to resume after ${report.resume_after}; the progress is saved in ${state_file}.`,
+      );
   } else {
     lines.push(
       `Imported ${countOf(records, "record")}${resumed} into ${JSON.stringify(collection)} ${speed}.`,

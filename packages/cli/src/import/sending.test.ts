@@ -217,11 +217,12 @@ it("rejected lines are reported once, and saved with their record and reason", (
     id: undefined,
     problem: { code: "invalid_json", reason: "x" },
   };
-  rejects.add("f.jsonl", [
+  const input = { path: "f.jsonl", unit: "line" } as const;
+  rejects.add(input, [
     { item: good, code: "invalid_vector", reason: "dense_values is missing" },
     { item: raw, code: "invalid_json", reason: "is not JSON" },
   ]);
-  for (let i = 0; i < 30; i++) rejects.add("f.jsonl", [{ item: good, code: "c", reason: "r" }]);
+  for (let i = 0; i < 30; i++) rejects.add(input, [{ item: good, code: "c", reason: "r" }]);
   expect(said[0]).toBe("f.jsonl:1: rejected (invalid_vector): dense_values is missing");
   expect(said).toHaveLength(21);
   expect(said[20]).toContain("--rejects");
@@ -288,9 +289,12 @@ it("the report of an interrupted import names the command that resumes it", () =
     records_per_second: 10,
     transaction_id: null,
     state_file: "progress.json",
+    resume_after: "line 10 of docs.jsonl",
     exit_code: 130,
   };
   const wayOn = (resume: boolean) => describeReport(report, { resume }).split("\n")[1];
-  expect(wayOn(true)).toBe("Run the same command again to resume; the progress is saved in progress.json.");
+  expect(wayOn(true)).toBe(
+    "Run the same command again to resume after line 10 of docs.jsonl; the progress is saved in progress.json.",
+  );
   expect(wayOn(false)).toContain("without --no-resume again to resume");
 });

@@ -28,8 +28,8 @@ export interface Target {
   send(records: readonly Item[], signal: AbortSignal): Promise<void>;
   /** Called when all records are stored. */
   finish(): Promise<void>;
-  /** Abandons the import. Returns a message about the records that are already stored. */
-  abandon(call?: CallOptions): Promise<string>;
+  /** Abandons the import. Returns what became of what was acknowledged; undefined if that is stored. */
+  abandon(call?: CallOptions): Promise<string | undefined>;
 }
 
 /** The result of looking up the target of a state. */
@@ -87,9 +87,7 @@ export class StreamingTarget implements Target {
 
   async finish(): Promise<void> {}
 
-  async abandon(): Promise<string> {
-    return "The records that were acknowledged are in the collection.";
-  }
+  async abandon(): Promise<undefined> {}
 }
 
 export class TransactionTarget implements Target {

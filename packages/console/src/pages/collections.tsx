@@ -222,11 +222,11 @@ function IndexState({ facts }: { facts: Facts }) {
               failing
             </span>
           )}{" "}
+          {index}{" "}
           <Progress
             percent={status.percentage_complete}
             label={`${status.state === "building" ? "Building" : "Updating"} the index ${index} of ${name}`}
-          />{" "}
-          {index}
+          />
         </span>
       ))}
       {loaded && facts.areIndexesKnown && missing.length + behind.length === 0 && (
