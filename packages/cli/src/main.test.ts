@@ -137,6 +137,20 @@ describe("filters", () => {
         err: 'No results.\nNo record was found with a field "colour" (did you mean color?). Records have: color, n.\n',
       });
     }
+    const warned =
+      'No record was found with a field "colour" (did you mean color?). Records have: color, n.\n';
+    const elsewhere = ["--where", "colour = 'red'"];
+    const counted = await ask(["count", "filtered", ...elsewhere, "--json"]);
+    expect(counted).toMatchObject({ code: 0, err: warned });
+    expect(JSON.parse(counted.out)).toMatchObject({
+      count: 0,
+      warnings: [{ code: "absent_field", path: "filter.field" }],
+    });
+    expect(await ask(["delete", "filtered", ...elsewhere, "--yes"])).toEqual({
+      code: 0,
+      out: "Deleted 0 records.\n",
+      err: warned,
+    });
     expect((await ask(["search", "filtered", "--vector", "[1,0]", "--where", "n > 9"])).err).toBe(
       "No results.\n",
     );

@@ -4,6 +4,7 @@
 // --json: one JSON value.
 
 import { stripVTControlCharacters } from "node:util";
+import type { Warning } from "@quiverdb/client";
 
 export type Column<T> = {
   readonly title: string;
@@ -23,6 +24,11 @@ export function printJson(value: unknown): void {
 
 export function printLine(line = ""): void {
   process.stdout.write(`${line}\n`);
+}
+
+/** Prints on stderr what the server warns of. */
+export function printWarnings({ warnings = [] }: { readonly warnings?: readonly Warning[] }): void {
+  for (const { message } of warnings) process.stderr.write(`${printable(message)}\n`);
 }
 
 /** Prints rows; if there are none, prints `empty` on stderr. */

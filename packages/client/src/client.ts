@@ -19,16 +19,20 @@ export { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 export type { CollectionDetail, CollectionSummary } from "@quiverdb/protocol/shapes/collection";
 export type { FieldOperators, Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 export type { Indexes, MetadataIndexes, Recall } from "@quiverdb/protocol/shapes/index-definition";
-export type { Facets, ScrollPage } from "@quiverdb/protocol/shapes/matching";
+export type { Facets, FacetValues, ScrollPage } from "@quiverdb/protocol/shapes/matching";
 export type { BatchSearchResponse, SearchResponse, SearchResult } from "@quiverdb/protocol/shapes/search";
 export type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 export type { TransactionState } from "@quiverdb/protocol/shapes/transaction";
 export type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 export type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
+export type { Warning } from "@quiverdb/protocol/shapes/warning";
 export {
   Collection,
   type DenseIndexInput,
+  type FacetInput,
+  type FacetsInput,
   type NeighborsInput,
+  type Scroll,
   type SparseIndexInput,
   type TextIndexInput,
 } from "./collection.ts";

@@ -5,18 +5,18 @@ import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type {
-  DenseIndex,
+  CreateDenseIndex,
+  CreateSparseIndex,
+  CreateTextIndex,
   Indexes,
   IndexKind,
   MetadataIndex,
   MetadataIndexes,
   Recall,
-  SparseIndex,
   TextAnalysis,
-  TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type {
-  Facets,
+  FacetValues,
   FacetVectors,
   FetchedVectors,
   FetchVectors,
@@ -56,24 +56,26 @@ import { type WhereFunction, where } from "./where.ts";
 /** Which of a record's neighbours are returned, and with which fields: all options of a dense search. */
 export type NeighborsInput<Metadata = AnyMetadata> = For<Metadata, Neighbors>;
 
-/** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
-export type DenseIndexInput = Pick<DenseIndex, "distance_metric_type"> & Partial<DenseIndex>;
+type FacetOptions<Metadata> = For<Metadata, Omit<FacetVectors, "field" | "fields">>;
+/** The field whose values are counted, and among which records. */
+export type FacetInput<Metadata = AnyMetadata> = FacetOptions<Metadata> & { field: FieldName<Metadata> };
+/** The same for several fields, at most 16. */
+export type FacetsInput<Metadata = AnyMetadata, Name = FieldName<Metadata>> = FacetOptions<Metadata> & {
+  fields: readonly Name[];
+};
 
-/** A sparse index. Defaults for omitted options: name "sparse", 64 levels, 1,000 samples. */
-export type SparseIndexInput = Partial<SparseIndex>;
+/** A page of records when it is awaited, and all of them, from there on, with `for await`. */
+export type Scroll<Metadata = AnyMetadata> = Promise<Found<Metadata, ScrollPage>> &
+  AsyncIterable<Found<Metadata, ScrollPage>["vectors"][number]>;
+
+/** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
+export type DenseIndexInput = CreateDenseIndex;
+
+/** A sparse index. Defaults for omitted options: name "sparse", 256 levels, 1,000 samples. */
+export type SparseIndexInput = CreateSparseIndex;
 
 /** A text index. Defaults for omitted options: name "text", k1 1.2, b 0.75, 1,000 samples. */
-export type TextIndexInput = Partial<TextIndex>;
-
-export const indexDefaults = {
-  dense: {
-    name: "dense",
-    quantization: { type: "auto", properties: { sample_threshold: 1_000 } },
-    index: { type: "hnsw", properties: {} },
-  },
-  sparse: { name: "sparse", quantization: 256, sample_threshold: 1_000 },
-  text: { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75 },
-} as const;
+export type TextIndexInput = CreateTextIndex;
 
 /**
  * A handle on a collection: `client.collection("name")`. Creating a handle sends no request; if the collection does not exist, the first
@@ -159,20 +161,17 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * ```
    */
   async createDenseIndex(definition: DenseIndexInput, call: CallOptions = {}): Promise<void> {
-    const body = { ...indexDefaults.dense, ...definition };
-    await this.#transport.request("createDenseIndex", { params: this.#params, body, call });
+    await this.#transport.request("createDenseIndex", { params: this.#params, body: definition, call });
   }
 
   /** Creates the index for sparse search. */
   async createSparseIndex(definition: SparseIndexInput = {}, call: CallOptions = {}): Promise<void> {
-    const body = { ...indexDefaults.sparse, ...definition };
-    await this.#transport.request("createSparseIndex", { params: this.#params, body, call });
+    await this.#transport.request("createSparseIndex", { params: this.#params, body: definition, call });
   }
 
   /** Creates the index for full-text search (BM25). */
   async createTextIndex(definition: TextIndexInput = {}, call: CallOptions = {}): Promise<void> {
-    const body = { ...indexDefaults.text, ...definition };
-    await this.#transport.request("createTextIndex", { params: this.#params, body, call });
+    await this.#transport.request("createTextIndex", { params: this.#params, body: definition, call });
   }
 
   /**
@@ -365,7 +364,8 @@ export class Collection<Metadata extends object = AnyMetadata> {
   }
 
   /**
-   * The values of a field among the matching records, and how many records have each, most frequent first.
+   * The values of a field among the matching records, and how many records have each, most frequent first; of several fields, those of each, by
+   * their names, all of one version.
    *
    * @example
    * ```ts no-run
@@ -373,21 +373,45 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * declare const collection: Collection;
    * for (const { value, count } of await collection.facet({ field: "color", filter: { n: { gt: 3 } } }))
    *   console.log(value, count);
+   * const { color, size } = await collection.facet({ fields: ["color", "size"], limit: 10 });
    * ```
    */
-  async facet(request: For<Metadata, FacetVectors>, call: CallOptions = {}): Promise<Facets["facets"]> {
-    return (await this.#transport.request("facetVectors", { params: this.#params, body: request, call }))
-      .facets;
+  facet(request: FacetInput<Metadata>, call?: CallOptions): Promise<FacetValues>;
+  facet<Name extends FieldName<Metadata>>(
+    request: FacetsInput<Metadata, Name>,
+    call?: CallOptions,
+  ): Promise<Record<Name, FacetValues>>;
+  async facet(
+    request: FacetInput<Metadata> | FacetsInput<Metadata, FieldName<Metadata>>,
+    call: CallOptions = {},
+  ): Promise<FacetValues & Record<string, FacetValues>> {
+    const parts = { params: this.#params, body: request, call };
+    return (await this.#transport.request("facetVectors", parts)).facets as never;
   }
 
-  /** A page of the matching records, by id or in the order of an indexed field. To continue, pass its `next_cursor` as `cursor`. */
-  scroll(
-    request: For<Metadata, ScrollVectors> = {},
-    call: CallOptions = {},
-  ): Promise<Found<Metadata, ScrollPage>> {
-    return this.#found(
-      this.#transport.request("scrollVectors", { params: this.#params, body: request, call }),
-    );
+  /**
+   * A page of the matching records, by id or in the order of an indexed field; to continue, pass its `next_cursor` as `cursor`. With `for await`,
+   * all of them from there on: one page of `limit` records is in memory at a time, and `timeoutMs` is for each. Nothing stays open where the loop
+   * is left.
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiverdb/client";
+   * declare const collection: Collection;
+   * const { vectors, next_cursor } = await collection.scroll({ limit: 20 });
+   * for await (const { id, metadata } of collection.scroll({ filter: { color: "red" }, include: ["metadata"] }))
+   *   console.log(id, metadata);
+   * ```
+   */
+  scroll(request: For<Metadata, ScrollVectors> = {}, call: CallOptions = {}): Scroll<Metadata> {
+    const page = (body: unknown) =>
+      this.#found(this.#transport.request("scrollVectors", { params: this.#params, body, call }));
+    const first = page(request);
+    const asked = { ...request };
+    const next = (cursor: string) => page({ ...asked, cursor });
+    return Object.assign(first, {
+      [Symbol.asyncIterator]: () => eachRecord(first, next, call.signal),
+    });
   }
 
   /** Deletes the matching records of one version, as one version. @returns how many there were */
@@ -542,6 +566,21 @@ export class Collection<Metadata extends object = AnyMetadata> {
    */
   restore(request: RestoreCollection, call: CallOptions = {}): Promise<RestoredCollection> {
     return this.#transport.request("restoreCollection", { params: this.#params, body: request, call });
+  }
+}
+
+/** The records of a page and of those behind it. */
+async function* eachRecord<Item>(
+  first: Promise<{ vectors: readonly Item[]; next_cursor: string | null }>,
+  next: (cursor: string) => typeof first,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Item, void, undefined> {
+  for (let page = await first; ; page = await next(page.next_cursor)) {
+    for (const record of page.vectors) {
+      signal?.throwIfAborted();
+      yield record;
+    }
+    if (page.next_cursor === null) return;
   }
 }
 

@@ -25,7 +25,7 @@ declare global {
 }
 
 /** A new collection. Kinds that are omitted are not enabled; at least one must be. */
-export type NewCollection = Pick<CreateCollection, "name"> & Partial<CreateCollection>;
+export type NewCollection = CreateCollection;
 
 /** The parts of a request that is sent by the name of its route. */
 export type RouteRequest<R extends RouteName> = {
@@ -80,14 +80,7 @@ export class Database {
     definition: NewCollection,
     call: CallOptions = {},
   ): Promise<Collection<Metadata>> {
-    const body = {
-      dense_vector: { enabled: false },
-      sparse_vector: { enabled: false },
-      tf_idf_options: { enabled: false },
-      config: {},
-      ...definition,
-    };
-    const created = await this.#transport.request("createCollection", { body, call });
+    const created = await this.#transport.request("createCollection", { body: definition, call });
     return this.collection<Metadata>(created.name);
   }
 

@@ -29,7 +29,9 @@ import { jsonForm } from "./json-form.ts";
 import {
   type CallOptions,
   checkCallOptions,
+  encodeSegment,
   type Form,
+  invalidSegment,
   type RequestParts,
   type Runtime,
   retryDelayMs,
@@ -193,7 +195,7 @@ export class HttpTransport implements Transport {
   }
 
   #address(path: string, { params = {}, query = {} }: RequestParts): URL {
-    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeSegment(name, params[name]));
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => segmentOf(name, params[name]));
     invariant(!filled.includes("{"), `the path ${filled} has a parameter without a value`);
     const url = new URL(this.url);
     url.pathname = url.pathname.replace(/\/$/, "") + filled;
@@ -372,19 +374,11 @@ function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, stri
  * URLs treat the segments `.` and `..` as relative paths, even when they are percent-encoded (WHATWG URL, "single-dot URL path segment"),
  * so a client based on fetch cannot address a record with such an id.
  */
-function encodeSegment(name: string, value: string | undefined): string {
-  const invalid = (why: string) =>
-    new QuiverError("invalid_request", `${name} ${JSON.stringify(value)} ${why}`, { path: name });
-  if (typeof value !== "string") throw invalid("is not a string.");
-  if (value === "") throw invalid("is empty; expected at least one character.");
-  if (value === "." || value === "..") {
-    throw invalid(
-      "cannot be part of a URL's path: fetch treats it as a relative path. The record can still be found by a search or by its document_id, and replaced by an upsert.",
-    );
-  }
-  try {
-    return encodeURIComponent(value);
-  } catch {
-    throw invalid("has half of a surrogate pair, which UTF-8 cannot represent.");
-  }
+function segmentOf(name: string, value: string | undefined): string {
+  if (value !== "." && value !== "..") return encodeSegment(name, value);
+  throw invalidSegment(
+    name,
+    value,
+    "cannot be part of a URL's path: fetch treats it as a relative path. The record can still be found by a search or by its document_id, and replaced by an upsert.",
+  );
 }

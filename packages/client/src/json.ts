@@ -30,6 +30,15 @@ export function jsonText(value: unknown, path = ""): string {
   return text;
 }
 
+/**
+ * Refuses what JSON cannot represent, as `jsonText` does, without making the text; vectors are not looked at.
+ * @throws QuiverError invalid_request
+ */
+export function checkWritable(value: unknown): void {
+  refuseUnwritable(value, "", []);
+  refuseNotFinite(value, "");
+}
+
 /** @param around the objects that the value is in */
 function refuseUnwritable(value: unknown, path: string, around: readonly object[]): void {
   const refuse = (what: string) => {
@@ -39,7 +48,7 @@ function refuseUnwritable(value: unknown, path: string, around: readonly object[
     refuse(
       `is the bigint ${value}, which JSON cannot represent; give a number, or a string with its digits.`,
     );
-  if (typeof value !== "object" || value === null || "toJSON" in value) return;
+  if (typeof value !== "object" || value === null || "toJSON" in value || ArrayBuffer.isView(value)) return;
   if (around.includes(value)) refuse("contains itself, which JSON cannot represent.");
   const inside = [...around, value];
   for (const [key, item] of Object.entries(value)) {
@@ -57,7 +66,8 @@ function refuseNotFinite(value: unknown, path: string): void {
         path,
       },
     );
-  if (typeof value !== "object" || value === null) return;
+  // Vectors are looked at where they are used.
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return;
   const { toJSON } = value as { toJSON?: () => unknown };
   if (typeof toJSON === "function") refuseNotFinite(toJSON.call(value), path);
   else if (Array.isArray(value)) {
@@ -79,7 +89,8 @@ export function checkFilter(filter: unknown, path: string): void {
 
 /** The same for the filters of a request, and of the queries of a batch. */
 export function checkFilters(body: unknown): void {
-  if (typeof body !== "object" || body === null) return;
+  // An array has a method of this name.
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return;
   const { filter, queries } = body as { filter?: unknown; queries?: unknown };
   if (filter != null) checkFilter(filter, "filter");
   if (!Array.isArray(queries)) return;

@@ -5,7 +5,7 @@
 // Numbers that JSON cannot represent are rejected here, with their position; JSON.stringify would write them as null.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { kindOf } from "@quiverdb/protocol/kind-of";
+import { finiteFloat, kindOf } from "@quiverdb/protocol/kind-of";
 import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import type { AnyMetadata } from "./filter-types.ts";
 
@@ -37,14 +37,12 @@ export class RawRecord {
 
 /**
  * The JSON text of a record.
- * @param position of the record in the caller's array, for messages
+ * @param position of the record in the caller's array, for messages; null: it is no array
  * @throws QuiverError invalid_vector if a number is not finite or a value cannot be written as JSON
  */
-export function encodeRecord(record: RecordInput<unknown> | RawRecord, position: number): string {
+export function encodeRecord(record: RecordInput<unknown> | RawRecord, position: number | null): string {
   if (record instanceof RawRecord) return record.json;
-  if (typeof record !== "object" || record === null || Array.isArray(record)) {
-    throw invalid(position, "", `is ${kindOf(record)}, expected a record with an id`);
-  }
+  requireRecord(record, position);
   const dense = record.dense_values;
   checkNumbers(dense, position, "dense_values");
   if (!Array.isArray(dense) && !ArrayBuffer.isView(dense)) return stringify(record, position);
@@ -104,39 +102,44 @@ function base64(bytes: Uint8Array): string {
   return btoa(characters);
 }
 
-/** A query's vector as it is sent. @throws QuiverError invalid_request for a number that is not finite. @param path of it in messages */
-export function wireQuery(values: DenseValues, path: string): WireVector {
-  for (let i = 0; i < values.length; i++) {
-    if (typeof values[i] === "number" && !Number.isFinite(values[i])) {
-      throw new QuiverError("invalid_request", `${path}[${i}] is ${values[i]}, expected a finite number.`, {
-        path: `${path}[${i}]`,
-      });
-    }
-  }
-  return wireVector(values);
+/** @throws QuiverError invalid_vector for what is no object */
+export function requireRecord(record: unknown, position: number | null): asserts record is object {
+  if (typeof record === "object" && record !== null && !Array.isArray(record)) return;
+  throw invalidRecord(position, "", `is ${kindOf(record)}, expected a record with an id.`);
 }
 
-function stringify(record: object, position: number): string {
+function stringify(record: object, position: number | null): string {
   checkNumbers((record as RecordInput).sparse_values, position, "sparse_values");
   try {
     return JSON.stringify(record);
   } catch (cause) {
-    throw invalid(position, "", `cannot be written as JSON: ${(cause as Error).message}`);
+    throw unwritable(position, cause);
   }
 }
 
-function checkNumbers(values: unknown, position: number, field: string): void {
+/** The error for a record that JSON cannot represent. */
+export const unwritable = (position: number | null, cause: unknown): QuiverError =>
+  invalidRecord(position, "", `cannot be written as JSON: ${(cause as Error).message}.`);
+
+function checkNumbers(values: unknown, position: number | null, field: string): void {
   const list = values as ArrayLike<unknown> | null | undefined;
   if (list === undefined || list === null) return;
   for (let i = 0; i < list.length; i++) {
-    const value = list[i];
+    const value = numberOf(list[i]);
     if (typeof value === "number" && !Number.isFinite(value)) {
-      throw invalid(position, `.${field}[${i}]`, `is ${value}, expected a finite number`);
+      throw invalidRecord(position, `.${field}[${i}]`, `is ${value}; ${finiteFloat}`);
     }
   }
 }
 
-function invalid(position: number, field: string, why: string): QuiverError {
-  const path = `vectors[${position}]${field}`;
-  return new QuiverError("invalid_vector", `${path} ${why}.`, { path });
+/** The number of an entry, which can be `[index, value]` or `{index, value}`. */
+function numberOf(entry: unknown): unknown {
+  if (typeof entry !== "object" || entry === null) return entry;
+  return Array.isArray(entry) ? entry[1] : (entry as { value?: unknown }).value;
+}
+
+/** What is wrong with a record. @param field of it, with a dot before */
+export function invalidRecord(position: number | null, field: string, problem: string): QuiverError {
+  const path = position === null ? field.slice(1) : `vectors[${position}]${field}`;
+  return new QuiverError("invalid_vector", `${path === "" ? "The record" : path} ${problem}`, { path });
 }

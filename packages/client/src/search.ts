@@ -88,7 +88,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   ): Promise<Found<Metadata, SearchResponse>> {
     return this.#ask("searchDense", {
       params: this.#params,
-      body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
+      body: withVector(this.#transport.form, request, "query_vector"),
       call,
     });
   }
@@ -197,7 +197,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
   ): Promise<Found<Metadata, SearchResponse>> {
     return this.#ask("searchHybrid", {
       params: this.#params,
-      body: withVector(this.#transport.form, request, "query_vector", "query_vector"),
+      body: withVector(this.#transport.form, request, "query_vector"),
       call,
     });
   }
@@ -224,16 +224,15 @@ function withVector<Field extends string>(
   form: Form,
   request: { readonly [field in Field]?: DenseValues | null },
   field: Field,
-  path: string,
 ): unknown {
   const vector: unknown = request?.[field];
-  const passed = passedOn(form, vector, path);
+  const passed = passedOn(form, vector);
   return passed === vector ? request : { ...request, [field]: passed };
 }
 
 /** A vector as it is passed on; any other value unchanged. */
-function passedOn(form: Form, value: unknown, path: string): unknown {
-  return Array.isArray(value) || ArrayBuffer.isView(value) ? form.vector(value as DenseValues, path) : value;
+function passedOn(form: Form, value: unknown): unknown {
+  return Array.isArray(value) || ArrayBuffer.isView(value) ? form.vector(value as DenseValues) : value;
 }
 
 /** The same for a list of ids and vectors. */
@@ -244,7 +243,7 @@ function withExamples<Request extends { readonly positive: readonly ExampleInput
 ): Request {
   const examples: unknown = request?.[field];
   if (!Array.isArray(examples)) return request;
-  return { ...request, [field]: examples.map((one, i) => passedOn(form, one, `${field}[${i}]`)) };
+  return { ...request, [field]: examples.map((one) => passedOn(form, one)) };
 }
 
 /** The same for each query of a batch. */
@@ -254,6 +253,5 @@ function withVectors<Field extends string>(
   field: Field,
 ): unknown {
   if (!Array.isArray(request?.queries)) return request;
-  const queries = request.queries.map((query, i) => withVector(form, query, field, `queries[${i}].${field}`));
-  return { ...request, queries };
+  return { ...request, queries: request.queries.map((query) => withVector(form, query, field)) };
 }

@@ -66,7 +66,7 @@ export class Transaction<Metadata = AnyMetadata> {
   /** Creates or replaces one record, with the endpoint for a single record. */
   async add(record: RecordInput<Metadata> | RawRecord, call: CallOptions = {}): Promise<void> {
     const { form } = this.#transport;
-    const body = form.single(form.record(record, 0).part);
+    const body = form.single(form.record(record, null).part);
     await this.#transport.request("addVector", { params: this.#params, ...body, call });
   }
 

@@ -3,7 +3,7 @@
 // There are two ways: over HTTP (http-transport.ts), and in the same process (@quiverdb/database). Both take the names of the route table, and
 // give the same answers and errors. What differs is the form in which vectors and records are passed on.
 
-import type { QuiverError } from "@quiverdb/protocol/errors";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { RouteName } from "@quiverdb/protocol/routes";
 import type { AnswerOf } from "./endpoints.ts";
@@ -48,6 +48,25 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
 /** @throws QuiverError unknown_field for an unknown option */
 export function checkCallOptions(call: CallOptions | undefined): void {
   refuseUnknownOptions(call, callOptions);
+}
+
+/** The error for a part of an address that nothing can have. */
+export const invalidSegment = (name: string, value: unknown, why: string): QuiverError =>
+  new QuiverError("invalid_request", `${name} ${JSON.stringify(value)} ${why}`, { path: name });
+
+/**
+ * A part of an address, percent-encoded.
+ * @param name of the parameter, for messages
+ * @throws QuiverError invalid_request
+ */
+export function encodeSegment(name: string, value: string | undefined): string {
+  if (typeof value !== "string") throw invalidSegment(name, value, "is not a string.");
+  if (value === "") throw invalidSegment(name, value, "is empty; expected at least one character.");
+  try {
+    return encodeURIComponent(value);
+  } catch {
+    throw invalidSegment(name, value, "has half of a surrogate pair, which UTF-8 cannot represent.");
+  }
 }
 
 export type Runtime = {
@@ -112,18 +131,14 @@ export type RequestParts = {
 
 /** The form in which vectors and records are passed on. */
 export interface Form<Part = unknown> {
-  /**
-   * A query's vector.
-   * @param path of it in messages
-   * @throws QuiverError invalid_request for a number that is not finite
-   */
-  vector(values: DenseValues, path: string): unknown;
+  /** A query's vector. */
+  vector(values: DenseValues): unknown;
   /**
    * A record, and its approximate size in bytes.
-   * @param position of the record in the caller's array, for messages
+   * @param position of the record in the caller's array, for messages; null: it is no array
    * @throws QuiverError invalid_vector for what no database could store
    */
-  record(record: RecordInput<unknown> | RawRecord, position: number): { part: Part; bytes: number };
+  record(record: RecordInput<unknown> | RawRecord, position: number | null): { part: Part; bytes: number };
   /** The body of a request that writes records, and the body of one that writes a single record. */
   records(parts: readonly Part[]): Pick<RequestParts, "body" | "contentType">;
   single(part: Part): Pick<RequestParts, "body" | "contentType">;

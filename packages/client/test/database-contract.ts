@@ -160,6 +160,11 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
         await expect(patching).rejects.toMatchObject({ code: "invalid_request", details: { path } });
     expect(await collection.count()).toBe(3);
     expect(await collection.facet({ field: "legs" })).toEqual([{ value: 6, count: 2 }]);
+    expect(await collection.facet({ fields: ["legs", "kind", "none"], filter: { legs: 6 } })).toEqual({
+      legs: [{ value: 6, count: 2 }],
+      kind: [{ value: "ant", count: 1 }],
+      none: [],
+    });
     const { vectors, next_cursor } = await collection.scroll({
       order_by: { field: "legs" },
       limit: 1,
@@ -202,6 +207,100 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     expect(await collection.updateMatching(filter, { legs: 0 })).toBe(1);
     expect(await collection.deleteMatching({ legs: 6 })).toBe(2);
     expect(await codeOf(collection.count({ legs: { is: 6 } } as never))).toEqual(["invalid_filter", 400]);
+  });
+
+  it("[W17] a scroll is a page where it is awaited, and all records with `for await`", async () => {
+    const collection = await makeCollection({ indexes: false });
+    const many = Array.from({ length: 230 }, (_, i) => ({
+      id: `s${String(i).padStart(3, "0")}`,
+      text: "x",
+      metadata: { even: i % 2 === 0 },
+    }));
+    await collection.upsert(many);
+    const idsOf = async (scroll: AsyncIterable<{ id?: string }>) => {
+      const ids: (string | undefined)[] = [];
+      for await (const { id } of scroll) ids.push(id);
+      return ids;
+    };
+    const ids = many.map(({ id }) => id);
+    for (const limit of [1, 50, 115, 230, 1_000])
+      expect(await idsOf(collection.scroll({ limit }))).toEqual(ids);
+    expect(await idsOf(collection.scroll())).toEqual(ids);
+    expect(await idsOf(collection.scroll({ filter: { even: true }, limit: 7 }))).toEqual(
+      ids.filter((_, i) => i % 2 === 0),
+    );
+    expect(await idsOf(collection.scroll({ filter: { even: "no" } }))).toEqual([]);
+    const { vectors, next_cursor } = await collection.scroll({ limit: 200, include: [] });
+    expect(vectors).toHaveLength(200);
+    const rest = collection.scroll({ limit: 7, cursor: next_cursor, include: [] });
+    expect(await idsOf(rest)).toEqual(ids.slice(200));
+    // Again from its first page, which is not asked for again.
+    expect(await idsOf(rest)).toEqual(ids.slice(200));
+    // What is deleted behind the page is not met, and what comes later is.
+    const met: (string | undefined)[] = [];
+    for await (const { id } of collection.scroll({ limit: 100, include: ["metadata"] })) {
+      if (met.push(id) === 1) {
+        await collection.delete("s150");
+        await collection.upsert({ id: "t", text: "x" });
+      }
+    }
+    expect(met).toEqual([...ids.filter((id) => id !== "s150"), "t"]);
+    // Left early: nothing is asked for any more.
+    for await (const { id } of collection.scroll({ limit: 10 })) if (id === "s012") break;
+    const stop = new AbortController();
+    const reading = async () => {
+      for await (const _ of collection.scroll({ limit: 10 }, { signal: stop.signal }))
+        stop.abort(new Error("enough"));
+    };
+    await expect(reading()).rejects.toThrow("enough");
+    const missing = database.collection("nobody").scroll();
+    expect(await codeOf(idsOf(missing))).toEqual(["collection_not_found", 404]);
+    expect(await codeOf(missing)).toEqual(["collection_not_found", 404]);
+  });
+
+  it("[P1] what is left out has its default, and a filter on a field that nobody has is warned of", async () => {
+    const collection = await database.createCollection({
+      name: "defaults",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+    });
+    expect((await collection.describe()).config).toEqual({ max_vectors: null, replication_factor: null });
+    await collection.createDenseIndex({ distance_metric_type: "cosine" });
+    await collection.createSparseIndex();
+    await collection.createTextIndex();
+    expect(await collection.indexes()).toMatchObject({
+      dense: {
+        name: "dense",
+        quantization: { type: "auto", properties: { sample_threshold: 1_000 } },
+        index: { type: "hnsw", properties: { num_layers: 9, ef_construction: 128, neighbors_count: 16 } },
+      },
+      sparse: { name: "sparse", quantization: 256, sample_threshold: 1_000 },
+      "tf-idf": { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75, language: "english" },
+    });
+    await collection.upsert(animals);
+    const filter = { lgs: 6 };
+    const warnings = [{ code: "absent_field", path: "filter.lgs", message: expect.stringContaining("legs") }];
+    expect(await collection.search.dense({ query_vector: [1, 0], filter })).toEqual({
+      results: [],
+      warnings,
+    });
+    expect(await collection.neighbors("bee", { filter })).toEqual({ results: [], warnings });
+    expect(await collection.scroll({ filter })).toEqual({ vectors: [], next_cursor: null, warnings });
+    const [first, second] = await collection.search.batchText({
+      queries: ["bees", { query: "bees", filter }],
+    });
+    expect(first.warnings).toBeUndefined();
+    expect(second).toMatchObject({ results: [], warnings: [{ path: "queries[1].filter.lgs" }] });
+    const params = { collection_id: collection.name };
+    for (const [route, body, answer] of [
+      ["countVectors", { filter }, { count: 0 }],
+      ["facetVectors", { filter, field: "legs" }, { facets: [] }],
+      ["facetVectors", { filter, fields: ["legs"] }, { facets: { legs: [] } }],
+      ["deleteMatching", { filter }, { deleted: 0 }],
+      ["updateMatching", { filter, metadata: {} }, { updated: 0 }],
+    ] as const)
+      expect(await database.request(route, { params, body })).toEqual({ ...answer, warnings });
   });
 
   it("[P1] conditions of `where` are filters of every request that takes one, alone and inside of plain ones", async () => {

@@ -57,6 +57,8 @@ async function noBody(change: unknown): Promise<undefined> {
   await change;
 }
 
+const vectorsOf = ({ body }: { readonly body: { readonly vectors: readonly VectorWrite[] } }) => body.vectors;
+
 /** A patch as JSON has it. @throws invalid_request for a number that JSON does not have: as null it would remove the key */
 function exactPatch<Patch extends { metadata: object }>(body: Patch): Patch {
   const { metadata } = body;
@@ -117,33 +119,24 @@ export const calls: Calls = {
   commitTransaction: (call) => noBody(transactionOf(call).commit(call.options)),
   abortTransaction: (call) => noBody(transactionOf(call).abort(call.options)),
   addVector: (call) => nothing(transactionOf(call).add(call.body as VectorWrite, call.options)),
-  upsertVectors: (call) =>
-    nothing(transactionOf(call).upsert(call.body as readonly VectorWrite[], call.options)),
+  upsertVectors: (call) => nothing(transactionOf(call).upsert(vectorsOf(call), call.options)),
   deleteVectorInTransaction: (call) =>
     noBody(transactionOf(call).delete(call.params.vector_id, call.options)),
 
-  async countVectors(call) {
-    return { count: await collectionOf(call).count(call.body, call.options) };
-  },
-  async facetVectors(call) {
-    return { facets: await collectionOf(call).facet(call.body, call.options) };
-  },
+  countVectors: (call) => collectionOf(call).count(call.body, call.options),
+  facetVectors: (call) => collectionOf(call).facet(call.body, call.options),
   async scrollVectors(call) {
     const { include } = call.body as { include?: never };
-    const { vectors, nextCursor } = await collectionOf(call).scroll(call.body, call.options);
-    return { vectors: vectors.map((vector) => vector.toRecord(include)), next_cursor: nextCursor };
+    const { vectors, nextCursor, ...others } = await collectionOf(call).scroll(call.body, call.options);
+    return { vectors: vectors.map((vector) => vector.toRecord(include)), next_cursor: nextCursor, ...others };
   },
   async fetchVectors(call) {
     const { include } = call.body as { include?: never };
     const vectors = await collectionOf(call).fetch(call.body, call.options);
     return vectors.map((vector) => vector?.toRecord(include) ?? null);
   },
-  async deleteMatching(call) {
-    return { deleted: await collectionOf(call).deleteMatching(call.body, call.options) };
-  },
-  async updateMatching(call) {
-    return { updated: await collectionOf(call).updateMatching(exactPatch(call.body), call.options) };
-  },
+  deleteMatching: (call) => collectionOf(call).deleteMatching(call.body, call.options),
+  updateMatching: (call) => collectionOf(call).updateMatching(exactPatch(call.body), call.options),
   patchVector: (call) =>
     nothing(collectionOf(call).patch(call.params.vector_id, exactPatch(call.body), call.options)),
 
@@ -158,8 +151,7 @@ export const calls: Calls = {
     throw new QuiverError("vector_not_found", "The collection has no vector with this id.");
   },
   deleteVector: (call) => nothing(collectionOf(call).delete(call.params.vector_id, call.options)),
-  streamingUpsert: (call) =>
-    nothing(collectionOf(call).upsert(call.body as readonly VectorWrite[], call.options)),
+  streamingUpsert: (call) => nothing(collectionOf(call).upsert(vectorsOf(call), call.options)),
   streamingDelete: (call) => noBody(collectionOf(call).delete(call.params.vector_id, call.options)),
   streamingDeleteAlias: (call) => noBody(collectionOf(call).delete(call.params.vector_id, call.options)),
 

@@ -3,12 +3,16 @@
 // As the objects that the caller gave: nothing is encoded. Records that are given as JSON text are parsed by the server's parser, because
 // numbers of metadata keep their text.
 
-import { type DenseValues, RawRecord } from "@quiverdb/client/record";
+import {
+  type DenseValues,
+  invalidRecord,
+  RawRecord,
+  requireRecord,
+  unwritable,
+} from "@quiverdb/client/record";
 import type { Form } from "@quiverdb/client/transport";
 import { finishAtOnce, type VectorWrite } from "@quiverdb/engine/database/contract";
-import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownFields } from "@quiverdb/protocol/fields";
-import { kindOf } from "@quiverdb/protocol/kind-of";
 import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { readVectors } from "@quiverdb/server/request/dense-vectors";
 import { withExactMetadata } from "@quiverdb/server/request/exact-metadata";
@@ -18,25 +22,21 @@ import { parseLines } from "@quiverdb/server/request/json";
 export const recordForm: Form<VectorWrite> = {
   vector: (values) => (values instanceof Float64Array ? Array.from(values) : values),
   record(record, position) {
-    const path = `vectors[${position}]`;
     if (record instanceof RawRecord) {
-      return { part: parsedRecord(record.json, path), bytes: record.json.length };
+      return { part: parsedRecord(record.json, position), bytes: record.json.length };
     }
-    if (typeof record !== "object" || record === null || Array.isArray(record)) {
-      const message = `${path} is ${kindOf(record)}, expected a record with an id.`;
-      throw new QuiverError("invalid_vector", message, { path });
-    }
+    requireRecord(record, position);
     // The engine looks again, and knows one more.
-    refuseUnknownFields(VectorInput, record, path);
+    refuseUnknownFields(VectorInput, record, position === null ? "" : `vectors[${position}]`);
     const { dense_values, metadata } = record;
     const part = {
       ...record,
       ...(dense_values instanceof Float64Array && { dense_values: Array.from(dense_values) }),
-      ...(metadata != null && metadataOf(metadata, path)),
+      ...(metadata != null && metadataOf(metadata, position)),
     } as VectorWrite;
     return { part, bytes: sizeOf(part) };
   },
-  records: (parts) => ({ body: parts }),
+  records: (parts) => ({ body: { vectors: parts } }),
   single: (part) => ({ body: part }),
 };
 
@@ -44,19 +44,20 @@ export const recordForm: Form<VectorWrite> = {
  * Metadata as JSON has it: dates as text, without keys that are undefined. The caller may change its own object afterwards. The engine stores the
  * text, and counts the levels of what was parsed.
  */
-function metadataOf(metadata: object, path: string): Pick<VectorWrite, "metadata" | "metadataJson"> {
+function metadataOf(
+  metadata: object,
+  position: number | null,
+): Pick<VectorWrite, "metadata" | "metadataJson"> {
   try {
     const metadataJson = JSON.stringify(metadata);
     return { metadata: JSON.parse(metadataJson), metadataJson };
   } catch (cause) {
-    const message = `${path} cannot be written as JSON: ${(cause as Error).message}.`;
-    throw new QuiverError("invalid_vector", message, { path }, { cause });
+    throw unwritable(position, cause);
   }
 }
 
-function parsedRecord(json: string, path: string): VectorWrite {
-  const invalid = (problem: string) => new QuiverError("invalid_vector", `${path} ${problem}`, { path });
-  if (json.trim() === "") throw invalid("is an empty text, expected a record.");
+function parsedRecord(json: string, position: number | null): VectorWrite {
+  if (json.trim() === "") throw invalidRecord(position, "", "is an empty text, expected a record.");
   const parsed = finishAtOnce(parseLines(Buffer.from(json.replaceAll("\n", " "))));
   const { vectors } = parsed.value as { vectors: VectorInput[] };
   finishAtOnce(readVectors(vectors, "dense_values", "vectors", parsed));

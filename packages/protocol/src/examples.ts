@@ -104,7 +104,10 @@ export const examples: { readonly [R in WithBody]: readonly BodyOf<R>[] } = {
     { positive: ["a1"], top_k: 5, diversity: 0.5 },
   ],
   countVectors: [{ filter }, {}],
-  facetVectors: [{ field: "topic", filter: { year: { gte: 2000 } }, limit: 10 }],
+  facetVectors: [
+    { field: "topic", filter: { year: { gte: 2000 } }, limit: 10 },
+    { fields: ["topic", "year"], limit: 10 },
+  ],
   scrollVectors: [
     { filter, limit: 100, include: ["metadata"] },
     { order_by: { field: "year", direction: "desc" } },

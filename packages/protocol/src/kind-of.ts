@@ -7,3 +7,6 @@ export function kindOf(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
+
+/** What is expected of a value of a vector. It stands behind "is NaN; " and the like in messages. */
+export const finiteFloat = "expected a finite number within the range of a 32-bit float (about ±3.4e38).";

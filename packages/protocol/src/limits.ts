@@ -1,6 +1,7 @@
 // What are the limits?
 //
-// Every queue, batch, buffer, request and search has its limit here and nowhere else. Bytes are UTF-8 bytes.
+// Every queue, batch, buffer, request and search has its limit here and nowhere else, and so have the numbers that a request may leave out.
+// Bytes are UTF-8 bytes.
 
 export const limits = {
   collectionNameBytesMax: 255,
@@ -52,6 +53,8 @@ export const limits = {
   filterLevelsMax: 16,
   /** Values in one `in` or `nin` of a filter. */
   filterValuesMax: 10_000,
+  /** Warnings of one answer about its filter. */
+  warningsMax: 10,
   /** Characters of the name of a field; a longer key fits into no metadata. */
   filterFieldLengthMax: 65_536,
   /** Bytes of the ids that a delete by filter deletes, and of the records, with their vectors, that an update by filter writes. */
@@ -61,7 +64,8 @@ export const limits = {
   /** Records in one fetch, and in one page of a scroll. */
   fetchedMax: 10_000,
   scrollDefault: 100,
-  /** Values in one facet. */
+  /** Fields in one facet, and values of each. */
+  facetFieldsMax: 16,
   facetMax: 10_000,
   facetDefault: 100,
   /** Results of each group of a search. */
@@ -74,12 +78,19 @@ export const limits = {
   metadataIndexFieldMax: 512,
 
   efMax: 1_000_000,
+  efDefault: 128,
   /** Queries in one recall measurement. */
   recallSampleMax: 10_000,
   recallSampleDefault: 100,
   layersMax: 64,
+  layersDefault: 9,
   neighboursMax: 2_048,
+  neighboursDefault: 16,
   sampleThresholdMax: 10_000_000,
+  sampleThresholdDefault: 1_000,
+  sparseLevelsDefault: 256,
+  k1Default: 1.2,
+  bDefault: 0.75,
 
   bodyBytesDefault: 64 * 1024 * 1024,
   /** Bytes of a body that are still read, and thrown away, when its request was answered before it had arrived. */

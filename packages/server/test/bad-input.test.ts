@@ -1,13 +1,16 @@
 // Every field of every body, with every kind of invalid value for its shape.
 //
 // The cases are generated from the shapes, so that a new field is tested automatically. Each must answer 400 with the field's path, and
-// change nothing; an optional key takes null.
+// change nothing; an optional key takes null. The same request in the same process must give the same error.
 
+import { Database } from "@quiverdb/client/database";
+import { EmbeddedTransport } from "@quiverdb/database/embedded";
 import type { RouteName } from "@quiverdb/protocol/routes";
 import { routes } from "@quiverdb/protocol/routes";
 import type { TSchema } from "typebox";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
+  type Answer,
   adminKey,
   collectionBody,
   denseIndexBody,
@@ -247,7 +250,6 @@ const bodies: readonly { route: RouteName; body: unknown; collection?: string }[
 /** Optional keys that the rest of the body makes necessary: null is as invalid as missing. */
 const neededHere = new Set([
   "createCollection dense_vector.dimension",
-  "createDenseIndex quantization.properties.sample_threshold",
   "createDenseIndex quantization.properties.data_type",
   "createDenseIndex quantization.properties.range",
   "addVector sparse_indices",
@@ -257,15 +259,18 @@ const neededHere = new Set([
   "streamingUpsert vectors[0].sparse_indices",
   "streamingUpsert vectors[0].sparse_values",
 ]);
-/** The scalar body has a threshold that only `auto` needs; the auto body has no scalar properties at all. */
+/** The body for `auto` has no scalar properties at all. */
 const isScalar = (body: unknown) => body === scalarIndexBody;
 
 let server: TestServer;
+/** The database of the server, in this process. */
+let inProcess: Database;
 let transaction_id: string;
 const collections = ["c", "bare"];
 
 beforeAll(async () => {
   server = await startTestServer();
+  inProcess = new Database(new EmbeddedTransport(server.database));
   await server.makeCollection("c");
   await server.makeCollection("bare", { indexes: false });
   await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("kept")] });
@@ -276,6 +281,25 @@ afterAll(() => server.end());
 
 const send = (route: RouteName, body: unknown, collection = "c") =>
   server.call(route, { collection_id: collection, transaction_id, field: "color" }, body);
+/** Asserts that the same process refuses a request as the server does. */
+async function expectSameInProcess(
+  answer: Answer,
+  route: RouteName,
+  body: unknown,
+  collection = "c",
+): Promise<void> {
+  // Sessions are the server's alone.
+  if (route === "createSession") return;
+  const params = { collection_id: collection, transaction_id, field: "color" };
+  const error = await inProcess.request(route, { params: params as never, body }).then(
+    () => undefined,
+    ({ code, message, details, status }) => ({ error: { code, message, details }, status }),
+  );
+  expect(error, `${route} ${JSON.stringify(body)}`.slice(0, 1_000)).toEqual({
+    ...answer.json,
+    status: answer.status,
+  });
+}
 const everything = async () => {
   const state = await Promise.all(collections.map((name) => server.fingerprint(name)));
   // A session that was not created leaves no trace either.
@@ -293,12 +317,13 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
     );
   });
 
-  test("[E3] a wrong field is 400 with its path, and nothing changes", async () => {
+  test("[E3] [P1] a wrong field is 400 with its path, in the same process too, and nothing changes", async () => {
     const before = await everything();
     expect(fields.flatMap((field) => [...casesOf(field)]).length).toBeGreaterThan(fields.length * 3);
     for (const field of fields) {
       for (const { what, steps, value } of casesOf(field)) {
-        const answer = await send(route, withValue(body, steps, value), collection);
+        const wrong = withValue(body, steps, value);
+        const answer = await send(route, wrong, collection);
         const label = `${route}: ${pathText(steps)} ${what} -> ${answer.status} ${answer.text.slice(0, 300)}`;
         expect(answer.status, label).toBe(400);
         const { code, details, message } = answer.json.error;
@@ -307,6 +332,7 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
         );
         expect(details.path, label).toBe(pathText(steps) + (what === "with a null" ? ".color" : ""));
         expect(message, label).toContain(pathText(steps));
+        await expectSameInProcess(answer, route, wrong, collection);
       }
     }
     expect(await everything()).toEqual(before);
@@ -320,7 +346,9 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
       for (const name of names) {
         // `top_k` is present, and so is `TOP_K`.
         const misspelt = [...steps, name.toUpperCase()];
-        const answer = await send(route, withValue(body, misspelt, null), collection);
+        const wrong = withValue(body, misspelt, null);
+        const answer = await send(route, wrong, collection);
+        await expectSameInProcess(answer, route, wrong, collection);
         const error = expectError(answer, 400, "unknown_field");
         expect([error.details.path, error.details.suggestion]).toEqual([pathText(misspelt), name]);
         expect(error.message).toContain(pathText(misspelt));
@@ -335,11 +363,9 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
   test("[H3] without a body, what is missing is a required field", async () => {
     const { required = [] } = (routes[route] as { body?: { required?: readonly string[] } }).body ?? {};
     if (required.length === 0) return;
-    const { details, message } = expectError(
-      await send(route, undefined, collection),
-      400,
-      "invalid_request",
-    );
+    const answer = await send(route, undefined, collection);
+    await expectSameInProcess(answer, route, undefined, collection);
+    const { details, message } = expectError(answer, 400, "invalid_request");
     expect(required).toContain(details.path);
     expect(message).toMatch(`${details.path} is missing; expected `);
   });
@@ -348,6 +374,7 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
     for (const wrong of [null, [], "words", 7, true]) {
       const answer = await send(route, wrong, collection);
       expect([wrong, answer.status, answer.json?.error.details.path]).toEqual([wrong, 400, "body"]);
+      await expectSameInProcess(answer, route, wrong, collection);
     }
   });
 
@@ -355,14 +382,13 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
     for (const { steps, required } of fields) {
       if (required) continue;
       const path = pathText(steps);
-      const needed =
-        path === "group_by" ||
-        (neededHere.has(`${route} ${path}`) && !(isScalar(body) && path.endsWith("sample_threshold")));
+      const needed = path === "group_by" || neededHere.has(`${route} ${path}`);
       const answer = await send(route, withValue(body, steps, null), collection);
       const label = `${route}: ${path} null -> ${answer.status} ${answer.text.slice(0, 300)}`;
       if (needed) {
         expect(answer.status, label).toBe(400);
         expect(answer.json.error.details.path, label).toMatch(/sparse|dimension|quantization|group_size/);
+        await expectSameInProcess(answer, route, withValue(body, steps, null), collection);
       } else {
         expect(answer.status, label).toBe(routes[route].status);
         await undo(route, collection);
@@ -382,6 +408,7 @@ async function undo(route: RouteName, collection = "c"): Promise<void> {
 describe("too long", () => {
   const at = async (route: RouteName, body: unknown, collection?: string) => {
     const answer = await send(route, body, collection);
+    if (answer.status === 400) await expectSameInProcess(answer, route, body, collection);
     return [answer.status, answer.json?.error?.details?.path];
   };
   const vectors = (field: Record<string, unknown>) => ({

@@ -246,6 +246,99 @@ describe("indexes", () => {
     expectError(await server.call("getIndexes", nowhere), 404, "collection_not_found");
   });
 
+  test("[H32] what is left out has its default; without any kind a collection is 400", async () => {
+    for (const [name, kinds] of [
+      ["none", {}],
+      ["nulls", { dense_vector: null, sparse_vector: null, tf_idf_options: null, config: null }],
+    ] as const)
+      expectError(await server.call("createCollection", {}, { name, ...kinds }), 400, "invalid_request");
+    for (const [name, kinds, enabled] of [
+      ["left out dense", { dense_vector: { enabled: true, dimension: 2 } }, [true, false, false]],
+      ["left out sparse", { sparse_vector: { enabled: true } }, [false, true, false]],
+      ["left out text", { tf_idf_options: { enabled: true } }, [false, false, true]],
+    ] as const) {
+      const created = await server.call("createCollection", {}, { name, ...kinds });
+      expect([created.status, created.json]).toEqual([201, { id: name, name }]);
+      const { json } = await server.call("getCollection", { collection_id: name });
+      const { dense_vector, sparse_vector, tf_idf_options, config } = json;
+      expect([dense_vector, sparse_vector, tf_idf_options].map((kind) => kind.enabled)).toEqual(enabled);
+      expect(config).toEqual({ max_vectors: null, replication_factor: null });
+    }
+    const hnsw = {
+      num_layers: 9,
+      ef_construction: 128,
+      ef_search: 128,
+      neighbors_count: 16,
+      level_0_neighbors_count: 32,
+    };
+    const auto = { type: "auto", properties: { sample_threshold: 1_000 } };
+    const dense = {
+      name: "dense",
+      distance_metric_type: "cosine",
+      quantization: auto,
+      index: { type: "hnsw", properties: hnsw },
+    };
+    const metric = { distance_metric_type: "cosine" };
+    const sparse = { name: "sparse", quantization: 256, sample_threshold: 1_000 };
+    const text = {
+      name: "text",
+      sample_threshold: 1_000,
+      k1: 1.2,
+      b: 0.75,
+      language: "english",
+      positions: false,
+    };
+    for (const [route, kind, collection_id, body, made] of [
+      ["createDenseIndex", "dense", "left out dense", metric, dense],
+      [
+        "createDenseIndex",
+        "dense",
+        "left out dense",
+        { ...metric, quantization: { type: "auto" }, index: {} },
+        dense,
+      ],
+      [
+        "createDenseIndex",
+        "dense",
+        "left out dense",
+        { ...metric, name: null, quantization: { type: "auto", properties: {} }, index: { properties: {} } },
+        dense,
+      ],
+      ["createSparseIndex", "sparse", "left out sparse", {}, sparse],
+      ["createSparseIndex", "sparse", "left out sparse", undefined, sparse],
+      [
+        "createSparseIndex",
+        "sparse",
+        "left out sparse",
+        { quantization: 16 },
+        { ...sparse, quantization: 16 },
+      ],
+      ["createTextIndex", "tf-idf", "left out text", {}, text],
+      ["createTextIndex", "tf-idf", "left out text", { k1: 0, b: null }, { ...text, k1: 0 }],
+    ] as const) {
+      const c = { collection_id };
+      expect((await server.call(route, c, body)).status, JSON.stringify(body)).toBe(201);
+      const { status, ...definition } = (await server.call("getIndexes", c)).json[kind];
+      expect(status.records_total).toBe(0);
+      expect(definition).toEqual(made);
+      await server.call("deleteIndex", { ...c, index_type: kind });
+    }
+    // What says that something else is wanted is not a default.
+    for (const [collection_id, body, path] of [
+      ["left out dense", {}, "distance_metric_type"],
+      [
+        "left out dense",
+        { ...metric, quantization: { properties: { data_type: "u8" } } },
+        "quantization.type",
+      ],
+    ] as const) {
+      const answer = await server.call("createDenseIndex", { collection_id }, body);
+      expect(expectError(answer, 400, "invalid_request").details.path).toBe(path);
+    }
+    const half = await server.call("createCollection", {}, { name: "half", dense_vector: { dimension: 3 } });
+    expect(expectError(half, 400, "invalid_request").details.path).toBe("dense_vector.enabled");
+  });
+
   test("[N5] recall: 200 with the measurement; 400 for a parameter out of range, 404 for no index or collection", async () => {
     const c = await collection(3);
     const measured = await server.call("measureRecall", c, undefined, "?sample=2&top_k=5");

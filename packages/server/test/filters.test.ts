@@ -134,6 +134,60 @@ describe("records that match", () => {
     });
   });
 
+  test("[W9] have the values of several fields counted at once", async () => {
+    const asked = (body: object) => server.call("facetVectors", c, body);
+    const fields = ["color", "n", "id", "none", "a\\.b"];
+    const filter = { n: { lt: 4 } };
+    const each = await Promise.all(fields.map(async (field) => (await asked({ field, filter })).json.facets));
+    const { json } = await asked({ fields, filter });
+    expect(json).toEqual({ facets: Object.fromEntries(fields.map((field, i) => [field, each[i]])) });
+    expect(each[0].length).toBeGreaterThan(1);
+    expect(Object.keys((await asked({ fields: ["color", "color"] })).json.facets)).toEqual(["color"]);
+    for (const [body, path] of [
+      [{}, "field"],
+      [{ field: null, fields: null }, "field"],
+      [{ field: "color", fields: ["n"] }, "field"],
+      [{ fields: [] }, "fields"],
+      [{ fields: Array(17).fill("n") }, "fields"],
+      [{ fields: [5] }, "fields[0]"],
+      [{ fields: "color" }, "fields"],
+    ] as const)
+      expect(expectError(await asked(body), 400, "invalid_request").details.path).toBe(path);
+    expectError(await asked({ fields: ["a", "b\\"] }), 400, "invalid_filter");
+  });
+
+  test("[W16] where none match, an answer says why", async () => {
+    const filter = { colour: "red" };
+    const warnings = [
+      {
+        code: "absent_field",
+        path: "filter.colour",
+        message: expect.stringContaining('a field "colour" (did you mean color?). Records have: '),
+      },
+    ];
+    for (const [route, body, answer] of [
+      ["countVectors", {}, { count: 0 }],
+      ["facetVectors", { field: "n" }, { facets: [] }],
+      ["facetVectors", { fields: ["n", "x"] }, { facets: { n: [], x: [] } }],
+      ["scrollVectors", {}, { vectors: [], next_cursor: null }],
+      ["deleteMatching", {}, { deleted: 0 }],
+      ["updateMatching", { metadata: { a: 1 } }, { updated: 0 }],
+      ["searchDense", { query_vector: [1, 1, 1, 1] }, { results: [] }],
+      ["searchDense", { query_vector: [1, 1, 1, 1], include: ["metadata"] }, { results: [] }],
+      ["searchText", { query: "fox" }, { results: [] }],
+    ] as const)
+      expect((await server.call(route, c, { ...body, filter })).json, route).toEqual({ ...answer, warnings });
+    const batch = { queries: [{ vector: [1, 1, 1, 1] }, { vector: [1, 1, 1, 1], filter }] };
+    const [found, none] = (await server.call("searchBatchDense", c, batch)).json;
+    expect(found).toEqual({ results: expect.any(Array) });
+    expect(none).toEqual({ results: [], warnings: [{ ...warnings[0], path: "queries[1].filter.colour" }] });
+    // Again, when its matches are known.
+    const again = await server.call("searchDense", c, { query_vector: [1, 1, 1, 1], filter });
+    expect(again.json.warnings).toEqual(warnings);
+    const right = await server.call("searchDense", c, { query_vector: [1, 1, 1, 1], filter: { n: -5 } });
+    expect(right.json).toEqual({ results: [] });
+  });
+
   test("[H1] [W10] [W11] are listed and fetched, with the metadata as it was written", async () => {
     const record = { id: "exact", dense_values: [1, 1, 1, 1], metadata: {} };
     const raw = JSON.stringify({ vectors: [record] }).replace(
@@ -193,7 +247,8 @@ describe("records that match", () => {
     expect((await server.call("updateMatching", c, update)).json).toEqual({ updated: 10 });
     expect((await server.call("countVectors", c, { filter: { old: true } })).json).toEqual({ count: 10 });
     expect((await server.call("deleteMatching", c, { filter: { old: true } })).json).toEqual({ deleted: 10 });
-    expect((await server.call("deleteMatching", c, { filter: { old: true } })).json).toEqual({ deleted: 0 });
+    const again = await server.call("deleteMatching", c, { filter: { old: true } });
+    expect(again.json).toMatchObject({ deleted: 0, warnings: [{ code: "absent_field" }] });
     for (const body of [{ filter: {} }, { filter: { and: [] } }])
       expectError(await server.call("deleteMatching", c, body), 400, "invalid_filter");
     expectError(await server.call("deleteMatching", c, {}), 400, "invalid_request");

@@ -125,9 +125,10 @@ async function create(name: string, options: CreateOptions): Promise<void> {
   const collection = await (await connect(options, { mayCreate: true })).createCollection({
     name,
     description: options.description,
-    dense_vector: { enabled: options.dimension !== undefined, dimension: options.dimension },
-    sparse_vector: { enabled: options.sparse ?? false },
-    tf_idf_options: { enabled: options.text ?? false },
+    dense_vector:
+      options.dimension === undefined ? undefined : { enabled: true, dimension: options.dimension },
+    sparse_vector: options.sparse ? { enabled: true } : undefined,
+    tf_idf_options: options.text ? { enabled: true } : undefined,
     config: { max_vectors: options.maxVectors },
     store_raw_text: options.storeRawText,
   });

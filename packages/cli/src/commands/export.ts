@@ -12,6 +12,7 @@ import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { interruptible } from "../interruption.ts";
+import { printWarnings } from "../output.ts";
 import { withShortFloats } from "../short-floats.ts";
 import { countOf, formatDuration } from "../values.ts";
 
@@ -49,7 +50,8 @@ async function run(name: string, options: ExportOptions): Promise<void> {
     throw new UsageError(`${output} exists. Name another file, or replace it with --overwrite.`);
   const startedAt = Date.now();
   // An export has no time limit; --timeout applies only to its start.
-  const collection = (await connect(options, { timeoutMs: 24 * 3_600_000 })).collection(name);
+  const client = await connect(options, { timeoutMs: 24 * 3_600_000 });
+  const collection = client.collection(name);
   const outcome = output === undefined ? "The output is not complete." : `${output} was not written.`;
   const { records, version } = await interruptible((signal) => write(collection, options, signal), outcome);
   const ms = Date.now() - startedAt;
@@ -59,6 +61,11 @@ async function run(name: string, options: ExportOptions): Promise<void> {
       ? `${JSON.stringify(report)}\n`
       : `Exported ${countOf(records, "record")} of ${JSON.stringify(name)}, version ${version}, in ${formatDuration(ms)}.\n`,
   );
+  const filter = filterOf(options);
+  if (records > 0 || filter === undefined) return;
+  // An export is a stream of records, which has no place for warnings.
+  const parts = { params: { collection_id: name }, body: { filter } };
+  printWarnings(await client.request("countVectors", parts));
 }
 
 async function write(collection: Collection, options: ExportOptions, signal: AbortSignal) {

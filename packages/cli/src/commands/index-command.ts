@@ -1,6 +1,7 @@
 // quiver index
 
 import { readFileSync } from "node:fs";
+import { limits } from "@quiverdb/protocol/limits";
 import type { DropReason, Indexes, TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
@@ -11,11 +12,12 @@ import { formatBytes, readInteger, readNumber } from "../values.ts";
 const metrics = ["cosine", "euclidean", "dot_product"] as const;
 const dataTypes = ["auto", "binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
 const levels = [16, 32, 64, 128, 256] as const;
+type Level = (typeof levels)[number];
 
 type CreateOptions = ConnectionOptions & {
   indexName?: string;
   metric: (typeof metrics)[number];
-  quantization: (typeof dataTypes)[number];
+  quantization?: (typeof dataTypes)[number];
   range?: { min: number; max: number };
   efConstruction?: number;
   efSearch?: number;
@@ -24,10 +26,10 @@ type CreateOptions = ConnectionOptions & {
   layers?: number;
   cacheSize?: number;
   recallTarget?: number;
-  levels: number;
-  sampleThreshold: number;
-  k1: number;
-  b: number;
+  levels?: string;
+  sampleThreshold?: number;
+  k1?: number;
+  b?: number;
   language?: string;
   stopWords?: string[];
   positions?: boolean;
@@ -46,9 +48,9 @@ export function indexCommand(): Command {
       .option("--index-name <name>", "name of the index (default: its kind)")
       .addOption(new Option("--metric <metric>", "dense: the metric").choices(metrics).default("cosine"))
       .addOption(
-        new Option("--quantization <type>", "dense: auto, or the type of the codes")
-          .choices(dataTypes)
-          .default("auto"),
+        new Option("--quantization <type>", "dense: auto, or the type of the codes (default: auto)").choices(
+          dataTypes,
+        ),
       )
       .option("--range <min,max>", "dense: value range, for types binary to u8", parsed(readRange))
       .option("--ef-construction <n>", "dense: beam width while building", count)
@@ -63,21 +65,22 @@ export function indexCommand(): Command {
         parsed(readNumber),
       )
       .addOption(
-        new Option("--levels <n>", "sparse: number of quantization levels of the stored values")
-          .choices(levels.map(String))
-          .default("64"),
+        new Option(
+          "--levels <n>",
+          `sparse: number of quantization levels of the stored values (default: ${limits.sparseLevelsDefault})`,
+        ).choices(levels.map(String)),
       )
-      .addOption(
-        new Option("--sample-threshold <n>", "records sampled before the index decides")
-          .argParser(count)
-          .default(1_000),
+      .option(
+        "--sample-threshold <n>",
+        `records sampled before the index decides (default: ${limits.sampleThresholdDefault})`,
+        count,
       )
-      .addOption(
-        new Option("--k1 <n>", "text: term-frequency saturation").argParser(parsed(readNumber)).default(1.2),
+      .option(
+        "--k1 <n>",
+        `text: term-frequency saturation (default: ${limits.k1Default})`,
+        parsed(readNumber),
       )
-      .addOption(
-        new Option("--b <n>", "text: length normalization").argParser(parsed(readNumber)).default(0.75),
-      )
+      .option("--b <n>", `text: length normalization (default: ${limits.bDefault})`, parsed(readNumber))
       .option("--language <name>", "text: language of stemming and stop words, or none (default: english)")
       .option(
         "--stop-words <list>",
@@ -127,14 +130,14 @@ async function create(name: string, kindName: string, options: CreateOptions): P
   if (kind === "dense") await collection.createDenseIndex(denseDefinition(options));
   if (kind === "sparse") {
     await collection.createSparseIndex({
-      name: options.indexName ?? "sparse",
-      quantization: Number(options.levels) as (typeof levels)[number],
+      name: options.indexName,
+      quantization: options.levels === undefined ? undefined : (Number(options.levels) as Level),
       sample_threshold: options.sampleThreshold,
     });
   }
   if (kind === "tf-idf") {
     await collection.createTextIndex({
-      name: options.indexName ?? "text",
+      name: options.indexName,
       sample_threshold: options.sampleThreshold,
       k1: options.k1,
       b: options.b,
@@ -150,9 +153,9 @@ async function create(name: string, kindName: string, options: CreateOptions): P
 }
 
 function denseDefinition(options: CreateOptions) {
-  const { quantization, range, sampleThreshold } = options;
+  const { quantization = "auto", range, sampleThreshold } = options;
   return {
-    name: options.indexName ?? "dense",
+    name: options.indexName,
     distance_metric_type: options.metric,
     quantization:
       quantization === "auto"

@@ -4,16 +4,20 @@ import type { Command } from "commander";
 import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, hasCondition, whereHelp, withFilter } from "../filter/option.ts";
-import { printJson, printLine } from "../output.ts";
+import { printJson, printLine, printWarnings } from "../output.ts";
 import { countOf } from "../values.ts";
 
 export function countCommand(): Command {
   const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
   return withConnection(withFilter(command, "count only matching records")).action(
     async (name: string, options: ConnectionOptions & FilterOptions) => {
-      const count = await (await connect(options)).collection(name).count(filterOf(options));
-      if (options.json) return printJson({ count });
-      printLine(String(count));
+      const answer = await (await connect(options)).request("countVectors", {
+        params: { collection_id: name },
+        body: { filter: filterOf(options) },
+      });
+      if (options.json) printJson(answer);
+      else printLine(String(answer.count));
+      printWarnings(answer);
     },
   );
 }
@@ -36,14 +40,17 @@ async function remove(
     throw new UsageError(
       "The filter has no condition, so that every record would match. If you mean that, write --where 'id exists'.",
     );
-  const collection = (await connect(options)).collection(name);
+  const client = await connect(options);
+  const request = { params: { collection_id: name }, body: { filter } };
   if (!options.yes) {
-    const count = await collection.count(filter);
+    const found = await client.request("countVectors", request);
+    printWarnings(found);
     throw new UsageError(
-      `This would permanently delete ${countOf(count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
+      `This would permanently delete ${countOf(found.count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
     );
   }
-  const deleted = await collection.deleteMatching(filter);
-  if (options.json) return printJson({ deleted });
-  printLine(`Deleted ${countOf(deleted, "record")}.`);
+  const answer = await client.request("deleteMatching", request);
+  if (options.json) printJson(answer);
+  else printLine(`Deleted ${countOf(answer.deleted, "record")}.`);
+  printWarnings(answer);
 }

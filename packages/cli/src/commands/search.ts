@@ -1,7 +1,6 @@
 // quiver search
 
 import { readFileSync } from "node:fs";
-import { absentFieldsHint } from "@quiverdb/protocol/absent-fields";
 import type {
   Explanation,
   QueryTerms,
@@ -13,7 +12,7 @@ import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
-import { printable, printJson, printTable } from "../output.ts";
+import { printJson, printTable, printWarnings } from "../output.ts";
 import { readInteger, readNumber } from "../values.ts";
 
 type SearchOptions = ConnectionOptions &
@@ -93,8 +92,8 @@ async function search(name: string, options: SearchOptions): Promise<void> {
   const { text, syntax } = options;
   const kinds = [vector, terms, text].filter((query) => query !== undefined).length;
   if (kinds === 0) throw new UsageError("Nothing to search for; give --text, --vector or --sparse.");
-  const ask = (explain: boolean | undefined): Promise<SearchResponse> => {
-    const asked = { ...common, explain };
+  const asked = { ...common, explain: options.explain };
+  const ask = (): Promise<SearchResponse> => {
     if (kinds > 1) {
       return search.hybrid({
         query_vector: vector,
@@ -112,15 +111,10 @@ async function search(name: string, options: SearchOptions): Promise<void> {
       return search.sparse({ query_terms: terms, early_terminate_threshold: options.threshold, ...asked });
     return search.text({ query: text, syntax, ...asked });
   };
-  const answer = await ask(options.explain);
+  const answer = await ask();
   if (options.json) printJson(answer);
   else printResults(answer.results, options);
-  if (answer.results.length > 0 || common.filter === undefined) return;
-  // The same search, which has no results to explain, says of which fields of the filter there are none.
-  // The answer is printed already, so the hint is left out where that fails or takes too long.
-  const told = options.explain ? answer : await ask(true).catch(() => undefined);
-  const hint = told?.filter && absentFieldsHint(told.filter);
-  if (hint !== undefined) process.stderr.write(`${printable(hint)}\n`);
+  printWarnings(answer);
 }
 
 function printResults(results: readonly SearchResult[], { rawText, explain }: SearchOptions): void {

@@ -4,6 +4,7 @@ import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { indented, memberOf } from "../json-text.ts";
+import { Warnings } from "../parts/explanation.tsx";
 import { clipped, decimal } from "../parts/format.ts";
 import { Area } from "../parts/inputs.tsx";
 import { Show, useLoaded } from "../parts/loading.tsx";
@@ -76,10 +77,13 @@ export function RecordsPage({ name, facts, query }: TabProps) {
           <button type="submit">Show</button>
         </form>
         <Show of={page}>
-          {({ vectors, next_cursor }) => (
+          {({ vectors, next_cursor, warnings }) => (
             <div class="card">
               {vectors.length === 0 ? (
-                <p class="empty">No record matches.</p>
+                <>
+                  <p class="empty">No record matches.</p>
+                  <Warnings of={warnings} />
+                </>
               ) : (
                 <Table columns={["Id", "Text", "Metadata"]}>
                   {vectors.map(({ id = "", document_id, text, metadata }) => (

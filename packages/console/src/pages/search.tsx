@@ -5,7 +5,14 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { useEffect, useState } from "preact/hooks";
 import type { Facts, TabProps } from "../facts.ts";
-import { FilterPlan, FusionDrawing, legsOf, ResultExplanation, Shares } from "../parts/explanation.tsx";
+import {
+  FilterPlan,
+  FusionDrawing,
+  legsOf,
+  ResultExplanation,
+  Shares,
+  Warnings,
+} from "../parts/explanation.tsx";
 import { clipped, countOf, decimal, milliseconds } from "../parts/format.ts";
 import { Area, Check, Choice, Field } from "../parts/inputs.tsx";
 import { Failure, useAction } from "../parts/loading.tsx";
@@ -311,7 +318,7 @@ function workOf({ legs }: SearchResponse): string | undefined {
 }
 
 function Results({ name, found: { answer, ms, plan, kind } }: { name: string; found: Found }) {
-  const { results, filter } = answer;
+  const { results, filter, warnings } = answer;
   const scoreMax = Math.max(...results.map(({ score }) => score), Number.MIN_VALUE);
   const isFused = kind === "hybrid" && legsOf(results).length > 0;
   return (
@@ -327,6 +334,7 @@ function Results({ name, found: { answer, ms, plan, kind } }: { name: string; fo
           </p>
         ))}
         {filter && <FilterPlan filter={filter} />}
+        <Warnings of={warnings} />
       </section>
       {isFused && (
         <section class="card">

@@ -1,7 +1,7 @@
 // Why does a result have its score, and how did the fusion make the order?
 
-import { absentFieldsHint } from "@quiverdb/protocol/absent-fields";
 import type { Explanation, FilterExplanation, SearchResult } from "@quiverdb/protocol/shapes/search";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { clipped, count, countOf, decimal } from "./format.ts";
 
 /** The legs in the order of an explanation, with the name of their colour. */
@@ -178,6 +178,11 @@ export function FusionDrawing({ results }: { results: readonly SearchResult[] })
   );
 }
 
+/** What is probably wrong with a filter that no record matches. */
+export function Warnings({ of: warnings = [] }: { of: readonly Warning[] | undefined }) {
+  return warnings.map(({ path, message }) => <p key={path}>{message}</p>);
+}
+
 /** How a filter was used. */
 export function FilterPlan({ filter }: { filter: FilterExplanation }) {
   const read = filter.is_known
@@ -187,13 +192,11 @@ export function FilterPlan({ filter }: { filter: FilterExplanation }) {
       : filter.records_read === undefined
         ? ""
         : `${countOf(filter.records_read, "record")} ${filter.records_read === 1 ? "was" : "were"} read to find the set.`;
-  const hint = absentFieldsHint(filter);
   return (
     <div>
       <p>
         The filter matches <b>{count(filter.matching)}</b> of {countOf(filter.records, "record")}. {read}
       </p>
-      {hint !== undefined && <p>{hint}</p>}
       {Object.entries(filter.legs).map(([kind, { way, estimated_us }]) => (
         <div key={kind}>
           <p class="small">

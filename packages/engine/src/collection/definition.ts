@@ -36,9 +36,14 @@ function invalid(path: string, message: string): QuiverError {
   return new QuiverError("invalid_request", `${path} ${message}`, { path });
 }
 
-function flag(value: unknown, path: string): boolean {
-  if (typeof value !== "boolean") throw invalid(path, "must be true or false.");
-  return value;
+/** Whether the collection has a kind of content; what is left out is not enabled. */
+function isEnabled(
+  request: CreateCollection,
+  kind: "dense_vector" | "sparse_vector" | "tf_idf_options",
+): boolean {
+  const enabled: unknown = request[kind] == null ? false : request[kind].enabled;
+  if (typeof enabled !== "boolean") throw invalid(`${kind}.enabled`, "must be true or false.");
+  return enabled;
 }
 
 function positive(value: number | null | undefined, path: string, max: number): number | null {
@@ -59,15 +64,15 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
     if (bytes > 0)
       throw invalid("description", `has ${bytes} bytes, at most ${limits.descriptionBytesMax} are allowed.`);
   }
-  const dense = flag(request.dense_vector?.enabled, "dense_vector.enabled");
-  const sparse = flag(request.sparse_vector?.enabled, "sparse_vector.enabled");
-  const text = flag(request.tf_idf_options?.enabled, "tf_idf_options.enabled");
+  const dense = isEnabled(request, "dense_vector");
+  const sparse = isEnabled(request, "sparse_vector");
+  const text = isEnabled(request, "tf_idf_options");
   if (!dense && !sparse && !text)
     throw invalid(
       "dense_vector.enabled",
-      "is false, and so are sparse_vector.enabled and tf_idf_options.enabled; enable at least one of the three.",
+      'is not true, and neither is sparse_vector.enabled nor tf_idf_options.enabled; enable at least one of the three, such as with "dense_vector": {"enabled": true, "dimension": 384}.',
     );
-  const dimension = positive(request.dense_vector.dimension, "dense_vector.dimension", limits.dimensionMax);
+  const dimension = positive(request.dense_vector?.dimension, "dense_vector.dimension", limits.dimensionMax);
   if (dense && dimension === null)
     throw invalid(
       "dense_vector.dimension",

@@ -5,7 +5,7 @@
 import { counted } from "@quiverdb/protocol/counted";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownFields } from "@quiverdb/protocol/fields";
-import { kindOf } from "@quiverdb/protocol/kind-of";
+import { finiteFloat, kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
 import { type DenseVector, ExactVectorInput } from "@quiverdb/protocol/shapes/vector";
 import { ByteWriter } from "../base/byte-writer.ts";
@@ -16,7 +16,7 @@ import { depthOf } from "../metadata/depth.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
-import { finiteFloat, firstNotFloat, invalid, readPairs, sortSparse } from "./vector-input.ts";
+import { firstNotFloat, invalid, readPairs, sortSparse } from "./vector-input.ts";
 
 /** A vector to write; `metadataJson`, where given, is the exact JSON text of `metadata`. */
 export type VectorWrite = ExactVectorInput;

@@ -3,6 +3,7 @@
 // Records and queries share these checks. Error messages name the position.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
+import { finiteFloat } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "../base/invariant.ts";
 
@@ -26,9 +27,6 @@ function firstNotFinite(values: Float32Array): number {
   for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0) return i;
   return -1;
 }
-
-/** What was expected of a value. */
-export const finiteFloat = "expected a finite number within the range of a 32-bit float (about ±3.4e38).";
 
 type SparseInput = { indices: ArrayLike<number>; values: ArrayLike<number> };
 

@@ -46,9 +46,9 @@ export class CollectionChanges {
     await this.#change(name, async () => {
       const collection = await this.#collections.make(definition);
       this.#collections.served.set(name, collection);
-      if (request.dense_vector.auto_create_index && definition.dense)
+      if (request.dense_vector?.auto_create_index && definition.dense)
         await collection.createAutomatic(kinds.dense);
-      if (request.sparse_vector.auto_create_index && definition.sparse)
+      if (request.sparse_vector?.auto_create_index && definition.sparse)
         await collection.createAutomatic(kinds.sparse);
     });
     return { id: name, ...summaryOf(definition) };

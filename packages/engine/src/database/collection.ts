@@ -10,15 +10,15 @@ import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type {
   AnalyzeText,
-  DenseIndex,
+  CreateDenseIndex,
+  CreateSparseIndex,
+  CreateTextIndex,
   Indexes,
   IndexKind,
   MetadataIndex,
   MetadataIndexes,
   Recall,
-  SparseIndex,
   TextAnalysis,
-  TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type * as search from "@quiverdb/protocol/shapes/search";
 import type { TransactionCreated, TransactionList } from "@quiverdb/protocol/shapes/transaction";
@@ -279,7 +279,7 @@ export class OpenCollection implements Collection {
     return this.#records.exportMatching(...how);
   }
 
-  count(...how: Parameters<Collection["count"]>): Promise<number> {
+  count(...how: Parameters<Collection["count"]>): ReturnType<Collection["count"]> {
     return this.#matches.count(...how);
   }
 
@@ -295,11 +295,11 @@ export class OpenCollection implements Collection {
     return this.#matches.fetch(...how);
   }
 
-  deleteMatching(...how: Parameters<Collection["deleteMatching"]>): Promise<number> {
+  deleteMatching(...how: Parameters<Collection["deleteMatching"]>): ReturnType<Collection["deleteMatching"]> {
     return this.#writes.deleteMatching(...how);
   }
 
-  updateMatching(...how: Parameters<Collection["updateMatching"]>): Promise<number> {
+  updateMatching(...how: Parameters<Collection["updateMatching"]>): ReturnType<Collection["updateMatching"]> {
     return this.#writes.updateMatching(...how);
   }
 
@@ -355,7 +355,8 @@ export class OpenCollection implements Collection {
         const posted = { view: view.shared, definitions };
         const matching =
           filter === undefined ? undefined : await this.#searches.matching(view, filter, deadline);
-        return { posted, matching: matching?.shared, release: () => view.unpin() };
+        const { set, isWarned = false } = matching ?? {};
+        return { posted, matching: set?.shared, isWarned, release: () => view.unpin() };
       } catch (error) {
         view.unpin();
         throw error;
@@ -374,15 +375,15 @@ export class OpenCollection implements Collection {
 
   // ---- Indexes
 
-  createDenseIndex(definition: DenseIndex): Promise<void> {
+  createDenseIndex(definition: CreateDenseIndex): Promise<void> {
     return this.#indexes.createDenseIndex(definition);
   }
 
-  createSparseIndex(definition: SparseIndex): Promise<void> {
+  createSparseIndex(definition: CreateSparseIndex): Promise<void> {
     return this.#indexes.createSparseIndex(definition);
   }
 
-  createTextIndex(definition: TextIndex): Promise<void> {
+  createTextIndex(definition: CreateTextIndex): Promise<void> {
     return this.#indexes.createTextIndex(definition);
   }
 

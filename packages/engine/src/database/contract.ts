@@ -18,15 +18,15 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
 import type {
   AnalyzeText,
-  DenseIndex,
+  CreateDenseIndex,
+  CreateSparseIndex,
+  CreateTextIndex,
   Indexes,
   IndexKind,
   MetadataIndex,
   MetadataIndexes,
   Recall,
-  SparseIndex,
   TextAnalysis,
-  TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type * as matching from "@quiverdb/protocol/shapes/matching";
 import type * as search from "@quiverdb/protocol/shapes/search";
@@ -45,6 +45,7 @@ import type {
 } from "@quiverdb/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import type { Calls, Handlers } from "./threads/calls.ts";
@@ -75,8 +76,12 @@ export type StoredVector = {
   toJson(include?: readonly Includable[] | null): string;
 };
 
-/** Some records, and where the next page begins; null: there are no more. */
-export type RecordPage = { readonly vectors: readonly StoredVector[]; readonly nextCursor: string | null };
+/** Some records, where the next page begins (null: there are no more), and what is probably wrong with the filter. */
+export type RecordPage = {
+  readonly vectors: readonly StoredVector[];
+  readonly nextCursor: string | null;
+  readonly warnings?: Warning[];
+};
 
 /** All vectors of one version. Holds a snapshot until it is iterated to the end, left or released. */
 export type VectorExport = Iterable<StoredVector> & {
@@ -280,26 +285,26 @@ export interface Collection {
   exportMatching(request: ExportMatching, options?: CallOptions): Promise<VectorExport>;
 
   /** How many records match; without a filter all of them. */
-  count(request?: matching.CountMatching, options?: CallOptions): Promise<number>;
-  /** The values of a field among the matching records, most frequent first. */
-  facet(request: matching.FacetVectors, options?: CallOptions): Promise<matching.Facets["facets"]>;
+  count(request?: matching.CountMatching, options?: CallOptions): Promise<matching.Count>;
+  /** The values of a field, or of each of several, among the matching records, most frequent first. */
+  facet(request: matching.FacetVectors, options?: CallOptions): Promise<matching.Facets>;
   /** A page of the matching records. Cursors survive writes. */
   scroll(request?: matching.ScrollVectors, options?: CallOptions): Promise<RecordPage>;
   /** Records by their ids, in this order; null where there is none. */
   fetch(request: matching.FetchVectors, options?: CallOptions): Promise<readonly (StoredVector | null)[]>;
   /**
    * Deletes the matching records of one version, as one version. The deadline counts until the writer has the request.
-   * @returns how many there were. @throws invalid_filter, also for a filter without conditions
+   * @throws invalid_filter, also for a filter without conditions
    */
-  deleteMatching(request: matching.DeleteMatching, options?: CallOptions): Promise<number>;
-  /** Merges a patch (RFC 7396) into the metadata of the matching records of one version, as one version. @returns how many there were */
-  updateMatching(request: matching.ExactUpdateMatching, options?: CallOptions): Promise<number>;
+  deleteMatching(request: matching.DeleteMatching, options?: CallOptions): Promise<matching.Deleted>;
+  /** Merges a patch (RFC 7396) into the metadata of the matching records of one version, as one version. */
+  updateMatching(request: matching.ExactUpdateMatching, options?: CallOptions): Promise<matching.Updated>;
   /** Merges a patch into the metadata of a record. @throws vector_not_found */
   patch(id: string, request: matching.ExactPatch, options?: CallOptions): Promise<void>;
 
-  createDenseIndex(definition: DenseIndex): Promise<void>;
-  createSparseIndex(definition: SparseIndex): Promise<void>;
-  createTextIndex(definition: TextIndex): Promise<void>;
+  createDenseIndex(definition: CreateDenseIndex): Promise<void>;
+  createSparseIndex(definition: CreateSparseIndex): Promise<void>;
+  createTextIndex(definition: CreateTextIndex): Promise<void>;
   /**
    * Shows how the text index analyses a text: each word in order, with its term, or the reason why it has none. Needs only the definition
    * of the index: nothing is loaded.

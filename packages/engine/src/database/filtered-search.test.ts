@@ -353,8 +353,8 @@ test("[W14] a prefix of ids is found without reading records, whatever the ids a
     "",
   ]) {
     const expected = live.filter((id) => id.startsWith(prefix)).length;
-    expect(await collection.count({ filter: { id: { prefix } } }), prefix).toBe(expected);
-    expect(await collection.count({ filter: { not: { id: { prefix } } } }), prefix).toBe(
+    expect((await collection.count({ filter: { id: { prefix } } })).count, prefix).toBe(expected);
+    expect((await collection.count({ filter: { not: { id: { prefix } } } })).count, prefix).toBe(
       live.length - expected,
     );
   }

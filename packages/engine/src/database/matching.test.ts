@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
-import type { ScrollVectors } from "@quiverdb/protocol/shapes/matching";
+import type { FacetValues, FacetVectors, ScrollVectors } from "@quiverdb/protocol/shapes/matching";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { naiveMatches } from "../filter/test/naive-filter.ts";
 import type { Collection, Database, VectorWrite } from "./contract.ts";
@@ -91,15 +91,24 @@ for (const isIndexed of [false, true]) {
 
     test("[W9] are counted", async () => {
       for (const filter of filters)
-        expect(await collection.count({ filter }), JSON.stringify(filter)).toBe(
+        expect((await collection.count({ filter })).count, JSON.stringify(filter)).toBe(
           wanted(records, filter).length,
         );
-      expect(await collection.count()).toBe(480);
+      expect((await collection.count()).count).toBe(480);
     });
 
-    test("[W9] have their values counted, each once a record", async () => {
-      for (const filter of filters)
-        for (const field of ["color", "n", "odd", "t", "document_id", "missing"]) {
+    const facetOf = async (request: FacetVectors) => {
+      const { facets } = await collection.facet(request);
+      return facets as FacetValues;
+    };
+
+    test("[W9] have their values counted, each once a record, of one field or of several", async () => {
+      const fields = ["color", "n", "odd", "t", "document_id", "missing"];
+      for (const filter of filters) {
+        const each = await Promise.all(fields.map((field) => facetOf({ field, filter, limit: 7 })));
+        const all = await collection.facet({ fields, filter, limit: 7 });
+        expect(all.facets).toEqual(Object.fromEntries(fields.map((field, i) => [field, each[i]])));
+        for (const field of fields) {
           const counts = new Map<unknown, number>();
           for (const one of wanted(records, filter)) {
             const metadata = one.metadata as Record<string, unknown>;
@@ -107,12 +116,13 @@ for (const isIndexed of [false, true]) {
             for (const each of new Set([value].flat()))
               if (each != null) counts.set(each, 1 + (counts.get(each) ?? 0));
           }
-          const facets = await collection.facet({ field, filter, limit: 10_000 });
+          const facets = await facetOf({ field, filter, limit: 10_000 });
           expect(new Map(facets.map(({ value, count }) => [value, count]))).toEqual(counts);
           const sizes = facets.map(({ count }) => count);
           expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
-          expect(await collection.facet({ field, filter, limit: 3 })).toEqual(facets.slice(0, 3));
+          expect(await facetOf({ field, filter, limit: 3 })).toEqual(facets.slice(0, 3));
         }
+      }
     });
 
     test("[W10] are listed page by page, by id", async () => {
@@ -257,12 +267,12 @@ describe("[W12] changes by filter", () => {
       const filter: Filter = { color: "red", n: { gte: 30 } };
       const records = Array.from({ length: 300 }, (_, i) => record(i));
       const gone = wanted(records, filter);
-      expect(await collection.deleteMatching({ filter })).toBe(gone.length);
+      expect((await collection.deleteMatching({ filter })).deleted).toBe(gone.length);
       expect(collection.currentVersion().version_number).toBe(before + 1);
-      expect(await collection.count({ filter })).toBe(0);
-      expect(await collection.count()).toBe(300 - gone.length);
+      expect((await collection.count({ filter })).count).toBe(0);
+      expect((await collection.count()).count).toBe(300 - gone.length);
       // What matches nothing makes no version.
-      expect(await collection.deleteMatching({ filter })).toBe(0);
+      expect((await collection.deleteMatching({ filter })).deleted).toBe(0);
       expect(collection.currentVersion().version_number).toBe(before + 1);
       for (const empty of [{}, { and: [] }, { not: { or: [] } }] as Filter[])
         await expect(collection.deleteMatching({ filter: empty })).rejects.toMatchObject({
@@ -276,14 +286,14 @@ describe("[W12] changes by filter", () => {
     const collection = await make(50, indexed);
     const before = collection.get("r0007").toRecord();
     const metadata = { color: null, extra: { a: 1, b: [1, null] }, n: { deep: true } };
-    expect(await collection.updateMatching({ filter: { n: { lt: 10 } }, metadata })).toBe(10);
+    expect((await collection.updateMatching({ filter: { n: { lt: 10 } }, metadata })).updated).toBe(10);
     expect(collection.get("r0007").toRecord()).toEqual({
       ...before,
       metadata: { n: { deep: true }, odd: [7, "s1", true, null], extra: { a: 1, b: [1, null] } },
     });
     await collection.patch("r0007", { metadata: { extra: { a: null, c: 2 } } });
     expect(collection.get("r0007").toRecord().metadata).toMatchObject({ extra: { b: [1, null], c: 2 } });
-    expect(await collection.count({ filter: { "extra.a": 1 } })).toBe(9);
+    expect((await collection.count({ filter: { "extra.a": 1 } })).count).toBe(9);
     expect((await collection.searchText({ query: "words of 7" })).results[0].id).toBe("r0007");
     await expect(collection.patch("none", { metadata: {} })).rejects.toMatchObject({
       code: "vector_not_found",
@@ -339,11 +349,11 @@ describe("[W12] changes by filter", () => {
     })();
     let changed = 0;
     while (!isOver) {
-      const updated = await collection.updateMatching({
+      const { updated } = await collection.updateMatching({
         filter: { n: 1, seen: { exists: false } },
         metadata: { seen: true },
       });
-      const deleted = await collection.deleteMatching({ filter: { n: 0, seen: true } });
+      const { deleted } = await collection.deleteMatching({ filter: { n: 0, seen: true } });
       expect([0, 200]).toContain(updated);
       expect([0, 200]).toContain(deleted);
       changed += updated + deleted;

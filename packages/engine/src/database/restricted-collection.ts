@@ -37,7 +37,8 @@ export function restrictedCollection(parts: RestrictedParts, rows: Rows): Restri
     name: collection.name,
     async describe() {
       const { disk_bytes: _, ...detail } = await collection.describe();
-      return { ...detail, vectors_count: await matches.count({}, undefined, rows) };
+      const { count } = await matches.count({}, undefined, rows);
+      return { ...detail, vectors_count: count };
     },
     analyzeText: (request, options) => indexes.analyzeText(request, options),
 

@@ -17,6 +17,17 @@ export type Coverage = "all" | "typed" | "none";
 /** The types of an index. */
 export type FieldType = "keyword" | "number" | "boolean" | "datetime";
 
+/** The types of values that are compared; others are never equal. */
+export type ScalarType = "string" | "number" | "boolean";
+
+/** The values that an index of a type has. */
+export const scalarTypeOf: Readonly<Record<FieldType, ScalarType>> = {
+  keyword: "string",
+  number: "number",
+  boolean: "boolean",
+  datetime: "string",
+};
+
 /** Greater than a bound, or smaller; with the bound itself, or without. */
 export type Side = { readonly isGreater: boolean; readonly isInclusive: boolean };
 
@@ -47,6 +58,8 @@ export interface Condition {
    * The condition for a field that is declared as `datetime`: texts are moments. @throws invalid_filter if an operand is a text that is none
    */
   asTime(): Condition;
+  /** The types of the values that it can hold for; null: any. */
+  readonly types: readonly ScalarType[] | null;
   /** Two conditions with equal keys hold for the same values. */
   readonly key: string;
 }

@@ -15,6 +15,7 @@ import {
   isScalar,
   type Operator,
   type Scalar,
+  type ScalarType,
   wrongOperand,
 } from "./condition.ts";
 
@@ -37,6 +38,10 @@ export class OneOf implements Condition {
     const texts = [...values].filter((value) => typeof value === "string");
     this.#texts =
       texts.length > comparedMax ? null : texts.map((text) => ({ text, bytes: bytesOfText(text) }));
+  }
+
+  get types(): ScalarType[] {
+    return [...new Set([...this.values].map((value) => typeof value as ScalarType))];
   }
 
   get key(): string {
@@ -94,6 +99,10 @@ export class OneOfTimes implements Condition {
   constructor(moments: ReadonlySet<number>, others: OneOf) {
     this.moments = moments;
     this.others = others;
+  }
+
+  get types(): ScalarType[] {
+    return [...(this.moments.size > 0 ? (["string"] as const) : []), ...this.others.types];
   }
 
   get key(): string {

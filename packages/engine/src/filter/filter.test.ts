@@ -204,6 +204,30 @@ describe("[W5] a wrong filter is invalid_filter, with the path of the fault", ()
     expect(matches({ $or: 1, OR: 2 }, { $or: { gt: 0 }, OR: 2 })).toBe(true);
   });
 
+  test("with our word for one of another database", () => {
+    const condition = { key: "color", match: { value: "red" } };
+    for (const [given, path, suggestion] of [
+      [{ must: [condition] }, "filter.must", "and"],
+      [{ must: condition }, "filter.must", "and"],
+      [{ should: [condition], must: [] }, "filter.should", "or"],
+      [{ must_not: [condition] }, "filter.must_not", "not"],
+      [{ and: [condition] }, "filter.and[0].match", "eq"],
+      [{ color: { match: "red" } }, "filter.color.match", "eq"],
+      [{ field: "n", range: { gte: 1 } }, "filter.range", "gte"],
+      [{ n: { range: { gte: 1 } } }, "filter.n.range", "gte"],
+      [{ n: { $gt: 1 } }, "filter.n.$gt", "gt"],
+    ] as const) {
+      const { details, message } = fault(given);
+      expect(details).toMatchObject({ suggestion });
+      expect([details.path, message]).toEqual([
+        path.includes("$") ? 'filter.n["$gt"]' : path,
+        expect.stringContaining(`did you mean '${suggestion}'?`),
+      ]);
+    }
+    // Fields can have these names.
+    expect(matches({ must: 1, range: 2, match: "x" }, { must: 1, range: { gte: 2 }, match: "x" })).toBe(true);
+  });
+
   test("what is missing is said to be missing, and what came is said", () => {
     const ofClients = (leaf: object) => fault({ Is: leaf });
     for (const [error, path, words] of [

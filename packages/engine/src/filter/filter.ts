@@ -7,7 +7,13 @@ import { type IndexDefinitions, metadataPrefix } from "@quiverdb/protocol/shapes
 import type { Field } from "../metadata/field.ts";
 import type { Condition } from "./condition.ts";
 
-export type Leaf = { readonly kind: "leaf"; readonly field: Field; readonly condition: Condition };
+export type Leaf = {
+  readonly kind: "leaf";
+  readonly field: Field;
+  readonly condition: Condition;
+  /** Where the field, and what it is compared with, stand in the request. */
+  readonly places: { readonly field: string; readonly operand: string };
+};
 
 export type Filter =
   | { readonly kind: "and" | "or"; readonly parts: readonly Filter[] }
@@ -24,6 +30,13 @@ export function leavesOf(filter: Filter): Leaf[] {
   };
   visit(filter);
   return leaves;
+}
+
+/** The leaves under an even number of negations, from left to right: those that make fewer records match. */
+export function affirmedLeavesOf(filter: Filter, isNegated = false): Leaf[] {
+  if (filter.kind === "leaf") return isNegated ? [] : [filter];
+  if (filter.kind === "not") return affirmedLeavesOf(filter.part, !isNegated);
+  return filter.parts.flatMap((part) => affirmedLeavesOf(part, isNegated));
 }
 
 /** Both filters; null stands for every record. */

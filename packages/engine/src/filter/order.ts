@@ -26,6 +26,7 @@ const keyOf = ({ isGreater, isInclusive }: Side, bound: string): string =>
 
 /** A number beyond a bound. */
 export class NumberBound implements Condition {
+  readonly types = ["number"] as const;
   readonly side: Side;
   readonly bound: number;
 
@@ -55,6 +56,7 @@ export class NumberBound implements Condition {
 
 /** A string beyond a bound. */
 export class TextBound implements Condition {
+  readonly types = ["string"] as const;
   readonly side: Side;
   readonly bound: string;
   readonly #path: string;
@@ -88,6 +90,7 @@ export class TextBound implements Condition {
 
 /** A text that names a moment beyond a bound. */
 export class TimeBound implements Condition {
+  readonly types = ["string"] as const;
   readonly side: Side;
   readonly bound: number;
 

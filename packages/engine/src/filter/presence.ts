@@ -8,6 +8,7 @@ import { type Condition, type Coverage, type FieldLookup, type Operator, wrongOp
 /** Any value. */
 export class AnyValue implements Condition {
   readonly key = "exists";
+  readonly types = null;
 
   holds(): boolean {
     return true;

@@ -81,11 +81,8 @@ class FilterReader {
   *#leaf(entries: readonly Entry[], path: string): Steps<Filter> {
     const name = entries.find(([key]) => key === "field")?.[1];
     const field = readField(name, `${path}.field`);
-    return yield* this.#operators(
-      field,
-      entries.filter(([key]) => key !== "field"),
-      path,
-    );
+    const inside = entries.filter(([key]) => key !== "field");
+    return yield* this.#operators(field, inside, path, `${path}.field`);
   }
 
   /** `{"color": "red", "n": {"gte": 1}}` */
@@ -101,26 +98,26 @@ class FilterReader {
     for (const [name, held] of entries) {
       const at = memberPath(path, name);
       const field = readField(name, at);
-      const meant = connectiveMeant(name, held);
+      const meant = keyMeant(name, held);
       if (meant !== undefined)
         throw invalidFilter(
           at,
           `is no field with a value or operators; did you mean '${meant}'? A field of this name is written {"field": ${JSON.stringify(name)}, "eq": ...}.`,
           { suggestion: meant },
         );
-      if (isScalar(held)) parts.push(this.#statement(field, "eq", held, at));
+      if (isScalar(held)) parts.push(this.#statement(field, "eq", held, at, at));
       else if (Array.isArray(held))
         throw wrongOperand(at, held, 'a value, or operators; for a list of values write {"in": [...]}');
       else if (typeof held !== "object") throw wrongOperand(at, held, "a value, or an object with operators");
       else {
         const inside = Object.entries(held as object).filter(([, one]) => one !== null && one !== undefined);
-        parts.push(yield* this.#operators(field, inside, at));
+        parts.push(yield* this.#operators(field, inside, at, at));
       }
     }
     return parts.length === 1 ? parts[0] : { kind: "and", parts };
   }
 
-  *#operators(field: Field, entries: readonly Entry[], path: string): Steps<Filter> {
+  *#operators(field: Field, entries: readonly Entry[], path: string, fieldPath: string): Steps<Filter> {
     const known = `Operators: ${[...operators.keys()].join(", ")}.`;
     if (entries.length === 0)
       throw invalidFilter(
@@ -131,7 +128,7 @@ class FilterReader {
     for (const [name, operand] of entries) {
       const at = memberPath(path, name);
       if (!operators.has(name)) {
-        const suggestion = nearestName(name, operators.keys());
+        const suggestion = meantByQdrant(name) ?? nearestName(name, operators.keys());
         const hint = suggestion === undefined ? "." : `; did you mean '${suggestion}'?`;
         throw invalidFilter(
           at,
@@ -139,7 +136,7 @@ class FilterReader {
           suggestion === undefined ? {} : { suggestion },
         );
       }
-      parts.push(this.#statement(field, name, operand, at));
+      parts.push(this.#statement(field, name, operand, at, fieldPath));
       if (this.#values < valuesPerStep) continue;
       this.#values = 0;
       yield;
@@ -156,7 +153,8 @@ class FilterReader {
     if (unknown !== undefined)
       throw invalidFilter(memberPath(path, unknown), `is not known; expected ${known.join(", ")}.`);
     const { field_name, operator, field_value } = value as Record<string, unknown>;
-    const field = readField(field_name, `${path}.field_name`);
+    const fieldPath = `${path}.field_name`;
+    const field = readField(field_name, fieldPath);
     const name =
       typeof operator === "string" && Object.hasOwn(operatorOfClient, operator) ? operator : undefined;
     if (name === undefined) {
@@ -167,10 +165,10 @@ class FilterReader {
         `is ${received}; expected "Equal" or "NotEqual". For other operators write {"field": "n", "gte": 1}.`,
       );
     }
-    return this.#statement(field, operatorOfClient[name], field_value, `${path}.field_value`);
+    return this.#statement(field, operatorOfClient[name], field_value, `${path}.field_value`, fieldPath);
   }
 
-  #statement(field: Field, name: string, operand: unknown, path: string): Filter {
+  #statement(field: Field, name: string, operand: unknown, path: string, fieldPath: string): Filter {
     if (++this.#leaves > limits.filterLeavesMax)
       throw invalidFilter(path, `is one condition too many; at most ${limits.filterLeavesMax} are allowed.`, {
         maximum: limits.filterLeavesMax,
@@ -179,7 +177,7 @@ class FilterReader {
     if (operator === undefined) throw invalidFilter(path, "is no operator.");
     const { condition, isNegated } = operator.read(operand, path);
     this.#values += Array.isArray(operand) ? operand.length : 1;
-    const leaf: Filter = { kind: "leaf", field, condition };
+    const leaf: Filter = { kind: "leaf", field, condition, places: { field: fieldPath, operand: path } };
     return isNegated ? { kind: "not", part: leaf } : leaf;
   }
 }
@@ -190,13 +188,25 @@ function expectedOf(key: string): string {
   return key === "not" ? `a filter such as ${example}` : "an array of filters";
 }
 
-/** The reserved key that a field looks like, such as `$and` or `OR`, if what it has can be neither a value nor operators. */
-function connectiveMeant(name: string, held: unknown): string | undefined {
+/** What the words of Qdrant mean here: its connectives, and the keys of its conditions. */
+const wordsOfQdrant: Readonly<Record<string, string>> = {
+  must: "and",
+  should: "or",
+  must_not: "not",
+  match: "eq",
+  range: "gte",
+};
+
+/** The key that a field looks like, such as `$and`, `OR` or `must`, if what it has can be neither a value nor operators. */
+function keyMeant(name: string, held: unknown): string | undefined {
   if (typeof held !== "object" || held === null) return undefined;
   if (!Array.isArray(held) && Object.keys(held).some((key) => operators.has(key))) return undefined;
   const plain = name.replace(/^\$/, "").toLowerCase();
-  return reserved.find((key) => key.toLowerCase() === plain);
+  return reserved.find((key) => key.toLowerCase() === plain) ?? meantByQdrant(plain);
 }
+
+const meantByQdrant = (word: string): string | undefined =>
+  Object.hasOwn(wordsOfQdrant, word) ? wordsOfQdrant[word] : undefined;
 
 /** The field of a name that a request has. @param path of the name. @throws invalid_filter */
 export function readField(name: unknown, path: string): Field {

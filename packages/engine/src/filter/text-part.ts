@@ -25,6 +25,7 @@ function* lookUpTexts(index: FieldLookup, passes: (text: string) => boolean): St
 
 /** A string that contains another. */
 export class Contains implements Condition {
+  readonly types = ["string"] as const;
   readonly part: string;
 
   constructor(part: string) {
@@ -57,6 +58,7 @@ export class Contains implements Condition {
 
 /** A string that begins with another. */
 export class Prefix implements Condition {
+  readonly types = ["string"] as const;
   readonly prefix: string;
 
   constructor(prefix: string) {

@@ -9,13 +9,15 @@ export function invalid(path: string, problem: string): QuiverError {
   return new QuiverError("invalid_request", `${path} ${problem}`, { path });
 }
 
-/** @throws invalid_request */
-export function checkName(name: unknown): void {
+/** The name of an index. @param otherwise where none is given. @throws invalid_request */
+export function nameOf(given: unknown, otherwise: string): string {
+  const name = given ?? otherwise;
   if (typeof name !== "string" || name === "" || !name.isWellFormed())
     throw invalid("name", "must be a non-empty string of UTF-8.");
   const bytes = bytesBeyond(name, limits.indexNameBytesMax);
   if (bytes > 0)
     throw invalid("name", `has ${bytes} bytes, at most ${limits.indexNameBytesMax} are allowed.`);
+  return name;
 }
 
 /** @throws invalid_request */
@@ -36,6 +38,12 @@ export function integer(
     throw invalid(path, `is ${number}; expected an integer from 1 to ${max}.`);
   return number;
 }
+
+/** @throws invalid_request */
+export const sampleThreshold = (
+  { sample_threshold }: { readonly sample_threshold?: number | null },
+  path = "sample_threshold",
+): number => integer(sample_threshold, limits.sampleThresholdDefault, path, limits.sampleThresholdMax);
 
 /** @param what the collection needs. @throws modality_not_enabled */
 export function requireEnabled(enabled: boolean, kind: string, what: string): void {

@@ -5,6 +5,9 @@
 // measures or checks an index uses this object and names no kind. A new kind is a folder with such an object and a line in registry.ts.
 
 import type {
+  CreateDenseIndex,
+  CreateSparseIndex,
+  CreateTextIndex,
   DenseIndex,
   IndexKind,
   IndexStatus,
@@ -20,6 +23,9 @@ import type { Allowed } from "./ordinal-bitmap.ts";
 import type { AnalysedTexts } from "./text/analysed.ts";
 
 export type IndexDefinition = DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
+
+/** A definition as it is given, which may leave out what has a default. */
+export type NewIndex = CreateDenseIndex | CreateSparseIndex | CreateTextIndex | MetadataDefinition;
 
 /** The properties of a collection that indexes depend on. */
 export type IndexedCollection = {
@@ -231,9 +237,9 @@ export interface Kind<
 > {
   readonly name: IndexKind;
   /** A definition with all defaults. @throws unknown_field, invalid_request, modality_not_enabled */
-  define(collection: IndexedCollection, given: Definition): Definition;
+  define(collection: IndexedCollection, given: NewIndex): Definition;
   /** The definition of an index that is created with its collection; absent if there is none. */
-  readonly automatic?: Definition;
+  readonly automatic?: NewIndex;
   /** The table of the store that it is built from. */
   readonly table: "records" | "dense";
   /** Of a collection's records, those that belong into it. */

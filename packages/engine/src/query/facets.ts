@@ -3,7 +3,7 @@
 // A record counts once for each of its different values. Where the field has an index, its pairs of value and record are counted, and only
 // records with values of another type are read; without one all records of the set are.
 
-import type { Facets } from "@quiverdb/protocol/shapes/matching";
+import type { FacetValues } from "@quiverdb/protocol/shapes/matching";
 import { compareText } from "../base/bytes.ts";
 import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";
@@ -23,23 +23,38 @@ type Counts = Map<Value, number>;
 const recordsPerStep = 32;
 const pairsPerStep = 4_096;
 
-/** @param among records that the version has. @param limit values that are listed */
+/**
+ * The values of each field.
+ * @param among records that the version has. @param limit values that are listed of each
+ */
 export function* facetsOf(
   version: FilteredVersion,
-  field: Field,
+  fields: readonly Field[],
   among: OrdinalBitmap,
   limit: number,
-): Steps<Facets["facets"]> {
-  const listed = new Listed(limit);
-  const index = indexOfField(version.indexes, field);
-  // An index of moments does not have the texts.
-  if (index === undefined || index.type === "datetime") {
-    const counts: Counts = new Map();
-    yield* countRecords(version, field, among.ordinals(), counts);
-    yield* listed.add(counts);
-  } else yield* countIndexed(version, field, index, among, listed);
-  return yield* listed.facets();
+): Steps<FacetValues[]> {
+  const listed = fields.map(() => new Listed(limit));
+  const indexes = fields.map((field) => countable(indexOfField(version.indexes, field)));
+  const read = fields.flatMap((field, i) =>
+    indexes[i] === undefined ? [{ field, listed: listed[i], counts: new Map() as Counts }] : [],
+  );
+  if (read.length > 0) yield* countRecords(version, read, among.ordinals());
+  for (const { counts, listed } of read) yield* listed.add(counts);
+  const facets: FacetValues[] = [];
+  for (const [i, field] of fields.entries()) {
+    const index = indexes[i];
+    if (index !== undefined) yield* countIndexed(version, field, index, among, listed[i]);
+    facets.push(yield* listed[i].facets());
+  }
+  return facets;
 }
+
+/** An index that has the values of its field; one of moments does not have the texts. */
+const countable = (index: MetadataIndex | undefined): MetadataIndex | undefined =>
+  index?.type === "datetime" ? undefined : index;
+
+/** A field whose values are counted by reading records. */
+type Counted = { readonly field: Field; readonly counts: Counts };
 
 /** The most frequent of all values that are added. */
 class Listed {
@@ -58,7 +73,7 @@ class Listed {
     }
   }
 
-  *facets(): Steps<Facets["facets"]> {
+  *facets(): Steps<FacetValues> {
     return (yield* this.#most.take()).map(([value, count]) => ({ value, count }));
   }
 }
@@ -72,7 +87,7 @@ function* countIndexed(
 ): Steps<void> {
   // The records with values of other types are read as a whole.
   const read: Counts = new Map();
-  if (others.count > 0) yield* countRecords(version, field, others.ordinals(), read, among);
+  if (others.count > 0) yield* countRecords(version, [{ field, counts: read }], others.ordinals(), among);
   const counts: Counts = new Map();
   let pairs = 0;
   for (const part of typed.values.parts()) {
@@ -91,18 +106,18 @@ function* countIndexed(
   yield* listed.add(read);
 }
 
-/** @param among only these of the records are counted; absent: all */
+/** Counts the values of all fields in one pass. @param among only these of the records are counted; absent: all */
 function* countRecords(
   { readTxn }: FilteredVersion,
-  field: Field,
+  counted: readonly Counted[],
   ordinals: Iterable<number>,
-  counts: Counts,
   among?: OrdinalBitmap,
 ): Steps<void> {
-  const scanner = new MetadataScanner([field]);
-  let values = new Set<Value>();
-  const visit = (_field: number, value: FoundValue): void => {
-    if (value.type !== "object") values.add(value.type === "string" ? value.text : value[value.type]);
+  const inMetadata = counted.filter(({ field }) => field.record === undefined);
+  const scanner = new MetadataScanner(inMetadata.map(({ field }) => field));
+  const found = inMetadata.map(() => new Set<Value>());
+  const visit = (field: number, value: FoundValue): void => {
+    if (value.type !== "object") found[field].add(value.type === "string" ? value.text : value[value.type]);
   };
   let [passed, read] = [0, 0];
   for (const ordinal of ordinals) {
@@ -112,14 +127,15 @@ function* countRecords(
     const stored = readTxn.get("records", ordinalKey(ordinal));
     if (stored === undefined) continue;
     const record = new RecordReader(stored);
-    values = new Set();
-    if (field.record === undefined) {
-      if (record.metadataBytes !== null) scanner.scan(record.metadataBytes, visit);
-    } else {
-      const id = field.record === "id" ? record.id : record.documentId;
-      if (id !== null) values.add(id);
+    if (inMetadata.length > 0 && record.metadataBytes !== null) scanner.scan(record.metadataBytes, visit);
+    for (const [i, { counts }] of inMetadata.entries()) {
+      for (const value of found[i]) count(counts, value);
+      found[i].clear();
     }
-    for (const value of values) count(counts, value);
+    for (const { field, counts } of counted) {
+      const id = field.record && (field.record === "id" ? record.id : record.documentId);
+      if (id != null) count(counts, id);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 import { counted } from "@quiverdb/protocol/counted";
 import { QuiverError } from "@quiverdb/protocol/errors";
+import { finiteFloat } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
 import { kinds } from "@quiverdb/protocol/shapes/index-definition";
 import * as search from "@quiverdb/protocol/shapes/search";
@@ -84,11 +85,7 @@ export function denseLeg(definition: CollectionDefinition, vector: DenseVector, 
       `has ${counted(vector.length, "value")}, the collection's dimension is ${definition.dimension}.`,
     );
   const wrong = firstNotFloat(vector);
-  if (wrong >= 0)
-    throw invalid(
-      `${path}[${wrong}]`,
-      `is ${vector[wrong]}; expected a finite number within the range of a 32-bit float.`,
-    );
+  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${vector[wrong]}; ${finiteFloat}`);
   return { kind: kinds.dense, vector: new Float32Array(vector) };
 }
 

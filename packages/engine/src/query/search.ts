@@ -15,6 +15,7 @@ import { accountOf } from "./account.ts";
 import { Explainer } from "./explain.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
 import type { FoundSet } from "./filter/set-cache.ts";
+import { told } from "./filter/warnings.ts";
 import { fuse, type Ranking } from "./fusion.ts";
 import { Legs, type SearchedLeg } from "./legs.ts";
 import type { Plan } from "./plan.ts";
@@ -48,7 +49,11 @@ export async function runPlan(
     const matches = filter && (await slices.finish(lookUp.matching(filter)));
     filtering?.end();
     const allowed = matches?.set ?? null;
-    const told =
+    const warned =
+      filter && matches && allowed?.count === 0 && tellsWork
+        ? { warnings: await slices.finish(lookUp.warnings(filter, matches)) }
+        : null;
+    const explained =
       explainsFilter && filter && matches
         ? await slices.finish(tellFilter(view, lookUp, filter, matches))
         : undefined;
@@ -76,8 +81,8 @@ export async function runPlan(
       fetching?.end();
       if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
       if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
-      responses[query] = { results };
-      if (told !== undefined) responses[query].filter = { ...told, legs: waysOf(found) };
+      responses[query] = { results, ...told(warned) };
+      if (explained !== undefined) responses[query].filter = { ...explained, legs: waysOf(found) };
       Object.assign(responses[query], account);
     }
   }

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Fields, Maybe } from "./common.ts";
+import { Defaulted, Fields, Maybe } from "./common.ts";
 
 export const CollectionConfig = Fields(
   {
@@ -26,6 +26,8 @@ export const CollectionConfig = Fields(
   { description: "Limits of the collection; an empty object for none." },
 );
 
+const disabled = { enabled: false };
+
 export const CreateCollection = Fields(
   {
     name: Type.String({
@@ -33,36 +35,45 @@ export const CreateCollection = Fields(
         "Unique name, also the collection's id: 1 to 255 bytes of UTF-8 without / \\ ? # % and control characters, not '.', '..' or 'loaded'.",
     }),
     description: Maybe(Type.String({ description: "Free text, at most 64 KiB." })),
-    dense_vector: Fields(
-      {
-        enabled: Type.Boolean({ description: "Enables dense vectors." }),
-        dimension: Maybe(
-          Type.Integer({
-            minimum: 1,
-            maximum: limits.dimensionMax,
-            description: "Number of values of every dense vector. Required when enabled.",
-          }),
-        ),
-        auto_create_index: Maybe(
-          Type.Boolean({ description: "Creates the dense index with default settings." }),
-        ),
-      },
-      { description: "Dense vectors." },
+    dense_vector: Defaulted(
+      Fields(
+        {
+          enabled: Type.Boolean({ description: "Enables dense vectors." }),
+          dimension: Maybe(
+            Type.Integer({
+              minimum: 1,
+              maximum: limits.dimensionMax,
+              description: "Number of values of every dense vector. Required when enabled.",
+            }),
+          ),
+          auto_create_index: Maybe(
+            Type.Boolean({ description: "Creates the dense index with default settings." }),
+          ),
+        },
+        { description: "Dense vectors." },
+      ),
+      disabled,
     ),
-    sparse_vector: Fields(
-      {
-        enabled: Type.Boolean({ description: "Enables sparse vectors." }),
-        auto_create_index: Maybe(
-          Type.Boolean({ description: "Creates the sparse index with default settings." }),
-        ),
-      },
-      { description: "Sparse vectors." },
+    sparse_vector: Defaulted(
+      Fields(
+        {
+          enabled: Type.Boolean({ description: "Enables sparse vectors." }),
+          auto_create_index: Maybe(
+            Type.Boolean({ description: "Creates the sparse index with default settings." }),
+          ),
+        },
+        { description: "Sparse vectors." },
+      ),
+      disabled,
     ),
-    tf_idf_options: Fields(
-      { enabled: Type.Boolean({ description: "Enables text search (BM25)." }) },
-      { description: "Texts." },
+    tf_idf_options: Defaulted(
+      Fields(
+        { enabled: Type.Boolean({ description: "Enables text search (BM25)." }) },
+        { description: "Texts." },
+      ),
+      disabled,
     ),
-    config: CollectionConfig,
+    config: Defaulted(CollectionConfig, {}),
     store_raw_text: Maybe(
       Type.Boolean({
         description:

@@ -24,6 +24,20 @@ export function Maybe<T extends TSchema>(schema: T) {
   return Type.Optional(Type.Unsafe<Type.Static<T> | null>(widened as TSchema));
 }
 
+/**
+ * A key that the interface names as required, and that may be left out all the same.
+ * @param otherwise what it is then, for the description; the engine fills it in
+ */
+export function Defaulted<T extends TSchema>(schema: T, otherwise: Type.Static<T>) {
+  const { description, ...rest } = schema as unknown as JsonSchema;
+  const told = `Required, or left out for ${JSON.stringify(otherwise)}.`;
+  return Maybe({
+    ...rest,
+    default: otherwise,
+    description: description === undefined ? told : `${description} ${told}`,
+  } as unknown as T);
+}
+
 /** A string of a fixed set, as one `enum` (gives shorter messages than a union of constants). */
 export function OneOf<const T extends readonly string[]>(values: T, options: Record<string, unknown> = {}) {
   return Type.Unsafe<T[number]>({ ...options, type: "string", enum: values } as unknown as TSchema);

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Fields, Maybe, OneOf } from "./common.ts";
+import { Defaulted, Fields, Maybe, OneOf } from "./common.ts";
 
 export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
 export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
@@ -30,32 +30,38 @@ const Range = Fields(
   { description: "Values outside this range are clamped in the codes; min < max." },
 );
 
-export const Quantization = Fields({
-  type: OneOf(["auto", "scalar"]),
-  properties: Fields({
-    sample_threshold: Maybe(
-      Type.Integer({
-        minimum: 1,
-        maximum: limits.sampleThresholdMax,
-        description: "Number of vectors that `auto` samples before it chooses the type. Required for auto.",
-      }),
-    ),
-    data_type: Maybe(OneOf(denseDataTypes, { description: "Required for scalar." })),
-    range: Maybe(Range),
-  }),
+const SampleThreshold = Type.Integer({
+  minimum: 1,
+  maximum: limits.sampleThresholdMax,
+  description: "Number of records that are sampled before the index decides.",
 });
+
+const QuantizationProperties = Fields({
+  sample_threshold: Maybe({
+    ...SampleThreshold,
+    description: `Number of vectors that \`auto\` samples before it chooses the type. Default ${limits.sampleThresholdDefault}.`,
+  }),
+  data_type: Maybe(OneOf(denseDataTypes, { description: "Required for scalar." })),
+  range: Maybe(Range),
+});
+const quantizationType = OneOf(["auto", "scalar"]);
+
+export const Quantization = Type.Object({ type: quantizationType, properties: QuantizationProperties });
 
 const count = (maximum: number, description: string) =>
   Maybe(Type.Integer({ minimum: 1, maximum, description }));
 
 export const HnswProperties = Fields({
-  num_layers: count(limits.layersMax, "Maximum number of levels of the graph. Default 9."),
+  num_layers: count(
+    limits.layersMax,
+    `Maximum number of levels of the graph. Default ${limits.layersDefault}.`,
+  ),
   max_cache_size: count(
     Number.MAX_SAFE_INTEGER,
     "Maximum number of full-precision vectors in memory for re-scoring. Default: as many as the memory budget allows.",
   ),
-  ef_construction: count(limits.efMax, "Beam width while building. Default 128."),
-  ef_search: count(limits.efMax, "Beam width of searches. Default 128."),
+  ef_construction: count(limits.efMax, `Beam width while building. Default ${limits.efDefault}.`),
+  ef_search: count(limits.efMax, `Beam width of searches. Default ${limits.efDefault}.`),
   recall_target: Maybe(
     Type.Number({
       exclusiveMinimum: 0,
@@ -64,32 +70,65 @@ export const HnswProperties = Fields({
         "Recall that searches should reach. They then use the ef that reached it in measurements on this collection, instead of ef_search. Default: ef_search is used.",
     }),
   ),
-  neighbors_count: count(limits.neighboursMax, "Maximum links of a node above level 0 (M). Default 16."),
+  neighbors_count: count(
+    limits.neighboursMax,
+    `Maximum links of a node above level 0 (M). Default ${limits.neighboursDefault}.`,
+  ),
   level_0_neighbors_count: count(
     2 * limits.neighboursMax,
     "Maximum links of a node at level 0 (M0). Default: twice neighbors_count.",
   ),
 });
 
-export const DenseIndex = Fields(
+/** What an index is called where its definition does not say. */
+export const indexNames = { dense: "dense", sparse: "sparse", "tf-idf": "text" } as const;
+
+const hnsw = OneOf(["hnsw"]);
+const metric = OneOf(metricNames);
+const automatic = { type: "auto", properties: { sample_threshold: limits.sampleThresholdDefault } } as const;
+
+/** A dense index as it is stored and returned. */
+export const DenseIndex = Type.Object({
+  name: IndexName,
+  distance_metric_type: metric,
+  quantization: Quantization,
+  index: Type.Object({ type: hnsw, properties: HnswProperties }),
+});
+
+export const CreateDenseIndex = Fields(
   {
-    name: IndexName,
-    distance_metric_type: OneOf(metricNames),
-    quantization: Quantization,
-    index: Fields({ type: OneOf(["hnsw"]), properties: HnswProperties }),
+    name: Defaulted(IndexName, indexNames.dense),
+    distance_metric_type: metric,
+    quantization: Defaulted(
+      Fields({ type: quantizationType, properties: Defaulted(QuantizationProperties, {}) }),
+      automatic,
+    ),
+    index: Defaulted(Fields({ type: Defaulted(hnsw, "hnsw"), properties: Defaulted(HnswProperties, {}) }), {
+      type: "hnsw",
+      properties: {},
+    }),
   },
   { description: "A dense index: approximate nearest neighbours by a graph (HNSW) over quantized vectors." },
 );
 
-export const SparseIndex = Fields(
+const Levels = Type.Unsafe<(typeof sparseLevels)[number]>({
+  type: "integer",
+  enum: sparseLevels,
+  description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
+} as never);
+
+/** A sparse index as it is stored and returned. */
+export const SparseIndex = Type.Object({
+  name: IndexName,
+  quantization: Levels,
+  sample_threshold: SampleThreshold,
+});
+
+export const CreateSparseIndex = Fields(
   {
-    name: IndexName,
-    quantization: Type.Unsafe<(typeof sparseLevels)[number]>({
-      type: "integer",
-      enum: sparseLevels,
-      description: "Number of quantization levels of the stored impacts: 16, 32, 64, 128 or 256.",
-    } as never),
-    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
+    name: Defaulted(IndexName, indexNames.sparse),
+    quantization: Defaulted(Levels, limits.sparseLevelsDefault),
+    sample_threshold: Defaulted(SampleThreshold, limits.sampleThresholdDefault),
   },
   { description: "A sparse index: the greatest dot products." },
 );
@@ -144,29 +183,49 @@ export const textLanguages = [
   "none",
 ] as const;
 
-export const TextIndex = Fields(
+const K1 = Type.Number({
+  minimum: 0,
+  maximum: 1000,
+  description: "Term-frequency saturation, typically 1.2.",
+});
+const B = Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." });
+
+const textOptions = {
+  language: Maybe(
+    OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
+  ),
+  stop_words: Maybe(
+    Type.Array(Type.String(), {
+      maxItems: limits.stopWordsMax,
+      description:
+        "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
+    }),
+  ),
+  positions: Maybe(
+    Type.Boolean({
+      default: false,
+      description:
+        "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
+    }),
+  ),
+};
+
+/** A text index as it is stored and returned. */
+export const TextIndex = Type.Object({
+  name: IndexName,
+  sample_threshold: SampleThreshold,
+  k1: K1,
+  b: B,
+  ...textOptions,
+});
+
+export const CreateTextIndex = Fields(
   {
-    name: IndexName,
-    sample_threshold: Type.Integer({ minimum: 1, maximum: limits.sampleThresholdMax }),
-    k1: Type.Number({ minimum: 0, maximum: 1000, description: "Term-frequency saturation, typically 1.2." }),
-    b: Type.Number({ minimum: 0, maximum: 1, description: "Length normalization, typically 0.75." }),
-    language: Maybe(
-      OneOf(textLanguages, { description: "Stemmer and stop words. Default english; none: neither." }),
-    ),
-    stop_words: Maybe(
-      Type.Array(Type.String(), {
-        maxItems: limits.stopWordsMax,
-        description:
-          "Stop words that replace the language's list, case-insensitive, each one word of at most 255 bytes. Empty: no stop words. Default: the language's list.",
-      }),
-    ),
-    positions: Maybe(
-      Type.Boolean({
-        default: false,
-        description:
-          "Stores the positions of words in each text, which phrase queries need. Takes about a third more memory.",
-      }),
-    ),
+    name: Defaulted(IndexName, indexNames["tf-idf"]),
+    sample_threshold: Defaulted(SampleThreshold, limits.sampleThresholdDefault),
+    k1: Defaulted(K1, limits.k1Default),
+    b: Defaulted(B, limits.bDefault),
+    ...textOptions,
   },
   { description: "A text index: BM25." },
 );
@@ -374,6 +433,9 @@ export type TextLanguage = (typeof textLanguages)[number];
 export type DenseIndex = Static<typeof DenseIndex>;
 export type SparseIndex = Static<typeof SparseIndex>;
 export type TextIndex = Static<typeof TextIndex>;
+export type CreateDenseIndex = Static<typeof CreateDenseIndex>;
+export type CreateSparseIndex = Static<typeof CreateSparseIndex>;
+export type CreateTextIndex = Static<typeof CreateTextIndex>;
 export type DropReason = (typeof dropReasons)[number];
 export type AnalyzeText = Static<typeof AnalyzeText>;
 export type AnalyzedWord = Static<typeof AnalyzedWord>;

@@ -2,16 +2,23 @@
 
 import Type, { type Static, type TSchema } from "typebox";
 import { limits } from "../limits.ts";
-import { Fields, Maybe, OneOf } from "./common.ts";
+import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { FilterField, type FilterValue, RequiredFilter } from "./filter.ts";
 import { Include } from "./include.ts";
 import { VectorRecord } from "./vector.ts";
+import { Warnings } from "./warning.ts";
 
 export const CountMatching = Fields({ filter: FilterField });
-export const Count = Type.Object({ count: Type.Integer({ description: "Records that match." }) });
+export const Count = Type.Object({
+  count: Type.Integer({ description: "Records that match." }),
+  warnings: Warnings,
+});
 
 export const DeleteMatching = Fields({ filter: RequiredFilter });
-export const Deleted = Type.Object({ deleted: Type.Integer({ description: "Records that were deleted." }) });
+export const Deleted = Type.Object({
+  deleted: Type.Integer({ description: "Records that were deleted." }),
+  warnings: Warnings,
+});
 
 const Patch = Type.Unsafe<Record<string, unknown>>({
   type: "object",
@@ -28,7 +35,10 @@ export const ExactUpdateMatching = Fields({
   ...UpdateMatching.properties,
   metadataJson: Type.Optional(Type.String()),
 });
-export const Updated = Type.Object({ updated: Type.Integer({ description: "Records that were updated." }) });
+export const Updated = Type.Object({
+  updated: Type.Integer({ description: "Records that were updated." }),
+  warnings: Warnings,
+});
 
 export const FetchVectors = Fields({
   ids: Type.Array(Type.String(), { maxItems: limits.fetchedMax, description: "Ids of records." }),
@@ -83,43 +93,63 @@ export const ScrollPage = Type.Object(
       description:
         "Continues after the last record of this page, also after writes; null: there are no more.",
     } as unknown as TSchema),
+    warnings: Warnings,
   },
   { description: "A page of records." },
 );
 
-export const FacetVectors = Fields({
-  field: Type.String({ description: "A field of the metadata, `id` or `document_id`." }),
-  filter: FilterField,
-  limit: Maybe(
-    Type.Integer({
-      minimum: 1,
-      maximum: limits.facetMax,
-      default: limits.facetDefault,
-      description: "Values that are listed.",
-    }),
-  ),
-});
-export const Facets = Type.Object(
+const FacetField = "A field of the metadata, `id` or `document_id`.";
+
+export const FacetVectors = Fields(
   {
-    facets: Type.Array(
-      Type.Object({
-        value: Type.Unsafe<FilterValue>({
-          type: ["string", "number", "boolean"],
-          description: "A value of the field.",
-        } as unknown as TSchema),
-        count: Type.Integer({ description: "Matching records with this value." }),
+    field: Maybe(Type.String({ description: FacetField })),
+    fields: Maybe(
+      Type.Array(Type.String({ description: FacetField }), {
+        minItems: 1,
+        maxItems: limits.facetFieldsMax,
+        description:
+          "Several fields, all of one version. The answer then has an object with the values of each.",
       }),
-      { description: "Most frequent first; ties: numbers, then strings, then booleans, each ascending." },
+    ),
+    filter: FilterField,
+    limit: Maybe(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.facetMax,
+        default: limits.facetDefault,
+        description: "Values that are listed; of several fields, for each.",
+      }),
     ),
   },
-  { description: "How often each value of a field occurs." },
+  { description: "Either `field` or `fields`." },
+);
+
+const FacetValues = Type.Array(
+  Type.Object({
+    value: Type.Unsafe<FilterValue>({
+      type: ["string", "number", "boolean"],
+      description: "A value of the field.",
+    } as unknown as TSchema),
+    count: Type.Integer({ description: "Matching records with this value." }),
+  }),
+  { description: "Most frequent first; ties: numbers, then strings, then booleans, each ascending." },
+);
+
+export const Facets = Type.Object(
+  {
+    facets: Type.Union([FacetValues, mapOf(FacetValues, { description: "By the names that `fields` has." })]),
+    warnings: Warnings,
+  },
+  { description: "How often each value of a field occurs; with `fields`, of each." },
 );
 
 export type CountMatching = Static<typeof CountMatching>;
 export type Count = Static<typeof Count>;
+export type Deleted = Static<typeof Deleted>;
 export type DeleteMatching = Static<typeof DeleteMatching>;
 export type PatchMetadata = Static<typeof PatchMetadata>;
 export type ExactPatch = Static<typeof ExactPatch>;
+export type Updated = Static<typeof Updated>;
 export type UpdateMatching = Static<typeof UpdateMatching>;
 export type ExactUpdateMatching = Static<typeof ExactUpdateMatching>;
 export type FetchVectors = Static<typeof FetchVectors>;
@@ -127,4 +157,6 @@ export type FetchedVectors = Static<typeof FetchedVectors>;
 export type ScrollVectors = Static<typeof ScrollVectors>;
 export type ScrollPage = Static<typeof ScrollPage>;
 export type FacetVectors = Static<typeof FacetVectors>;
+/** The values of one field. */
+export type FacetValues = Static<typeof FacetValues>;
 export type Facets = Static<typeof Facets>;

@@ -6,6 +6,7 @@ import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { type Filter, FilterField, type FilterValue } from "./filter.ts";
 import { Include } from "./include.ts";
 import { DenseVector, Example, IndexValue, IndexValuePair, VectorRecord } from "./vector.ts";
+import { Warnings } from "./warning.ts";
 
 const TopK = Maybe(
   Type.Integer({
@@ -457,6 +458,7 @@ export const SearchResponse = Type.Object(
       ),
     ),
     walk: Type.Optional(Walk),
+    warnings: Warnings,
   },
   { description: "What a search has found." },
 );

@@ -139,6 +139,8 @@ function expectation(fault: ShapeFault): string {
       return `an array of at least ${params.limit} items`;
     case "maxItems":
       return `an array of at most ${params.limit} items`;
+    case "uniqueItems":
+      return "an array of different items";
     case "anyOf":
       return (schema as Record<string, unknown>[]).map(branchName).join(", or ");
     default:

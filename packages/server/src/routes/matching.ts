@@ -2,7 +2,8 @@
 
 import { type StoredVector, valueJson } from "@quiverdb/engine/database/contract";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
-import type { Facets } from "@quiverdb/protocol/shapes/matching";
+import type { FacetValues } from "@quiverdb/protocol/shapes/matching";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { arrayJson, emptyObject, JsonWriter, json } from "../json-answer.ts";
 import { withExactMetadata } from "../request/exact-metadata.ts";
 import type { Handlers } from "./handlers.ts";
@@ -21,24 +22,32 @@ export const matchingHandlers: Handlers<
 > = {
   async countVectors({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
-    return json({ count: await database.collection(params.collection_id).count(body, deadline) });
+    return json(await database.collection(params.collection_id).count(body, deadline));
   },
   async facetVectors({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
-    const facets = await database.collection(params.collection_id).facet(body, deadline);
+    const { facets, warnings } = await database.collection(params.collection_id).facet(body, deadline);
     const out = new JsonWriter();
     out.add('{"facets":');
-    await work.task.finish(arrayJson(facets, out, facetJson));
+    if (Array.isArray(facets)) await work.task.finish(arrayJson(facets, out, facetJson));
+    else
+      for (const [i, [name, values]] of Object.entries(facets).entries()) {
+        out.add(`${i === 0 ? "{" : ","}${JSON.stringify(name)}:`);
+        await work.task.finish(arrayJson(values, out, facetJson));
+      }
+    out.add(Array.isArray(facets) ? warningsJson(warnings) : `}${warningsJson(warnings)}`);
     out.add("}");
     return out.end();
   },
   async scrollVectors({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
-    const page = await database.collection(params.collection_id).scroll(body, deadline);
+    const { vectors, nextCursor, warnings } = await database
+      .collection(params.collection_id)
+      .scroll(body, deadline);
     const out = new JsonWriter();
     out.add('{"vectors":');
-    await work.task.finish(arrayJson(page.vectors, out, textOf(body.include)));
-    out.add(`,"next_cursor":${JSON.stringify(page.nextCursor)}}`);
+    await work.task.finish(arrayJson(vectors, out, textOf(body.include)));
+    out.add(`,"next_cursor":${JSON.stringify(nextCursor)}${warningsJson(warnings)}}`);
     return out.end();
   },
   async fetchVectors({ database, params, body, deadline, work }) {
@@ -49,15 +58,13 @@ export const matchingHandlers: Handlers<
   },
   async deleteMatching({ database, params, body, deadline, work }) {
     work.task.expect(filterMs);
-    return json({ deleted: await database.collection(params.collection_id).deleteMatching(body, deadline) });
+    return json(await database.collection(params.collection_id).deleteMatching(body, deadline));
   },
   async updateMatching({ database, params, body, parsed, deadline, work }) {
     work.task.expect(filterMs);
     const { metadataJson } = await work.task.finish(exactPatch(body, parsed));
     const request = { ...body, ...(metadataJson !== undefined && { metadataJson }) };
-    return json({
-      updated: await database.collection(params.collection_id).updateMatching(request, deadline),
-    });
+    return json(await database.collection(params.collection_id).updateMatching(request, deadline));
   },
   async patchVector({ database, params, body, parsed, deadline, work }) {
     const request = await work.task.finish(exactPatch(body, parsed));
@@ -78,7 +85,11 @@ function* exactPatch(
   return { metadata, ...(metadataJson !== undefined && { metadataJson }) };
 }
 
-const facetJson = ({ value, count }: Facets["facets"][number]): string =>
+/** The warnings of an answer, behind another key. */
+const warningsJson = (warnings: readonly Warning[] | undefined): string =>
+  warnings === undefined ? "" : `,"warnings":${JSON.stringify(warnings)}`;
+
+const facetJson = ({ value, count }: FacetValues[number]): string =>
   `{"value":${valueJson(value)},"count":${count}}`;
 
 const textOf = (include: readonly Includable[] | null | undefined) => (vector: StoredVector | null) =>

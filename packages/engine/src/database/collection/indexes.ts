@@ -5,7 +5,9 @@ import { checkFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import {
   AnalyzeText,
-  type DenseIndex,
+  type CreateDenseIndex,
+  type CreateSparseIndex,
+  type CreateTextIndex,
   type Indexes,
   type IndexKind,
   type IndexStatus,
@@ -15,7 +17,6 @@ import {
   MetadataIndex,
   type MetadataIndexes,
   metadataPrefix,
-  type SparseIndex,
   type TextAnalysis,
   type TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
@@ -25,7 +26,7 @@ import { failpoint } from "../../base/failpoint.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { Head } from "../../collection/head.ts";
-import type { IndexDefinition } from "../../index/kind.ts";
+import type { NewIndex } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { building } from "../../indexing/index-updaters.ts";
 import { indexing } from "../../indexing/indexer.ts";
@@ -65,15 +66,15 @@ export class IndexAdministration {
     this.#onCreated = onCreated;
   }
 
-  createDenseIndex(definition: DenseIndex): Promise<void> {
+  createDenseIndex(definition: CreateDenseIndex): Promise<void> {
     return this.#createIndex(kinds.dense, definition);
   }
 
-  createSparseIndex(definition: SparseIndex): Promise<void> {
+  createSparseIndex(definition: CreateSparseIndex): Promise<void> {
     return this.#createIndex(kinds.sparse, definition);
   }
 
-  createTextIndex(definition: TextIndex): Promise<void> {
+  createTextIndex(definition: CreateTextIndex): Promise<void> {
     return this.#createIndex(kinds.text, definition);
   }
 
@@ -83,7 +84,7 @@ export class IndexAdministration {
     if (automatic !== undefined) await this.#createIndex(kind, automatic);
   }
 
-  #createIndex(index: IndexKind, given: IndexDefinition): Promise<void> {
+  #createIndex(index: IndexKind, given: NewIndex): Promise<void> {
     return this.#state.gate.pass(async () => {
       const definition = kindNamed(index).define(this.#state.definition, given);
       await this.#load.inTurn(async () => {

@@ -7,6 +7,7 @@ import { checkFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import { metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import {
+  type Count,
   CountMatching,
   type Facets,
   FacetVectors,
@@ -22,9 +23,10 @@ import { checkId } from "../../collection/schema.ts";
 import { type Filter, timesOf, withTimes } from "../../filter/filter.ts";
 import { Predicate } from "../../filter/predicate.ts";
 import { readField, readFilter } from "../../filter/read-filter.ts";
-import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import type { Field } from "../../metadata/field.ts";
 import { facetsOf } from "../../query/facets.ts";
-import { everyRecord, type FilteredVersion, visibleMatches } from "../../query/filter/matching.ts";
+import { everyRecord, type FilteredVersion } from "../../query/filter/matching.ts";
+import { type Found, findVisible, told } from "../../query/filter/warnings.ts";
 import { checkInclude } from "../../query/plan.ts";
 import { invalid } from "../../query/query-legs.ts";
 import { type Order, pageById, pageByValue } from "../../query/scroll.ts";
@@ -39,23 +41,24 @@ export class Matches {
     this.#state = state;
   }
 
-  async count(request: CountMatching = {}, options?: CallOptions, rows: Rows | null = null): Promise<number> {
+  async count(request: CountMatching = {}, options?: CallOptions, rows: Rows | null = null): Promise<Count> {
     checkFields(CountMatching, request);
-    return this.#read(request.filter, rows, options, function* (version, filter, live) {
-      return filter === null ? live : (yield* visibleMatches(version, filter)).count;
+    return this.#read(request.filter, rows, options, function* ({ live }, find) {
+      const found = yield* find();
+      return { count: found?.set.count ?? live, ...told(found) };
     });
   }
 
-  async facet(
-    request: FacetVectors,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<Facets["facets"]> {
+  async facet(request: FacetVectors, options?: CallOptions, rows: Rows | null = null): Promise<Facets> {
     checkFields(FacetVectors, request);
     const limit = integerOf(request.limit, "limit", limits.facetMax, limits.facetDefault);
-    const field = readField(request.field, "field");
-    return this.#read(request.filter, rows, options, function* (version, filter) {
-      return yield* facetsOf(version, field, yield* matchesOrAll(version, filter), limit);
+    const fields = facetFields(request);
+    return this.#read(request.filter, rows, options, function* ({ version }, find) {
+      const found = (yield* find()) ?? (yield* everyMatch(version));
+      const all = yield* facetsOf(version, fields, found.set, limit);
+      const facets =
+        request.fields == null ? all[0] : Object.fromEntries(request.fields.map((name, i) => [name, all[i]]));
+      return { facets, ...told(found) };
     });
   }
 
@@ -68,15 +71,17 @@ export class Matches {
     checkInclude(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
-    return this.#read(request.filter, rows, options, function* (version, filter, _live, definitions, own) {
+    return this.#read(request.filter, rows, options, function* ({ version, definitions, filter }, find) {
       const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
-      const mark = new ScrollMark(order, own);
+      const mark = new ScrollMark(order, filter);
       const after = cursor === null ? null : mark.endOf(cursor);
+      const found = yield* find();
       const page =
         order === null
-          ? yield* pageById(version, filter && (yield* visibleMatches(version, filter)), limit, after)
-          : yield* pageByValue(version, yield* matchesOrAll(version, filter), limit, after, order);
-      return { vectors: yield* vectorsAt(version, page.ordinals), nextCursor: mark.mark(page.nextCursor) };
+          ? yield* pageById(version, found?.set ?? null, limit, after)
+          : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
+      const vectors = yield* vectorsAt(version, page.ordinals);
+      return { vectors, nextCursor: mark.mark(page.nextCursor), ...told(found) };
     });
   }
 
@@ -92,23 +97,17 @@ export class Matches {
     if (ids.length > limits.fetchedMax)
       throw invalid("ids", `has ${ids.length} ids, at most ${limits.fetchedMax} are allowed.`);
     for (const [i, id] of ids.entries()) checkId(id, `ids[${i}]`);
-    return this.#read(null, rows, options, function* (version, filter) {
-      return yield* vectorsOf(version, ids, filter && new Predicate(filter));
+    return this.#read(null, rows, options, function* ({ version, wanted }) {
+      return yield* vectorsOf(version, ids, wanted && new Predicate(wanted));
     });
   }
 
-  /** Reads one version, in steps. @param read is given the filter of the request together with that of its caller, and the former alone */
+  /** Reads one version, in steps. */
   #read<T>(
     given: unknown,
     rows: Rows | null,
     options: CallOptions | undefined,
-    read: (
-      version: FilteredVersion,
-      filter: Filter | null,
-      live: number,
-      definitions: Readonly<IndexDefinitions>,
-      own: Filter | null,
-    ) => Steps<T>,
+    read: (what: ReadVersion, find: () => Steps<Found | null>) => Steps<T>,
   ): Promise<T> {
     return this.#state.gate.pass(async () => {
       const { task } = Deadline.of(options);
@@ -117,7 +116,10 @@ export class Matches {
       try {
         const isTime = timesOf(definitions);
         const wanted = within(rows, filter && withTimes(filter, isTime), isTime);
-        return await task.finish(read(version, wanted, live, definitions, filter));
+        const find = function* () {
+          return wanted && (yield* findVisible(version, wanted, rows));
+        };
+        return await task.finish(read({ version, definitions, live, filter, wanted }, find));
       } finally {
         release();
       }
@@ -125,8 +127,32 @@ export class Matches {
   }
 }
 
-function matchesOrAll(version: FilteredVersion, filter: Filter | null): Steps<OrdinalBitmap> {
-  return visibleMatches(version, filter ?? everyRecord);
+/** What is read, and its number of live records. */
+type ReadVersion = {
+  readonly version: FilteredVersion;
+  readonly definitions: Readonly<IndexDefinitions>;
+  readonly live: number;
+  /** Of the request; null: none. */
+  readonly filter: Filter | null;
+  /** Together with that of the caller. */
+  readonly wanted: Filter | null;
+};
+
+const everyMatch = (version: FilteredVersion): Steps<Found> => findVisible(version, everyRecord, null);
+
+/** @throws invalid_request unless there is one of the two; invalid_filter for what is no field */
+function facetFields({ field, fields }: FacetVectors): Field[] {
+  if ((field == null) === (fields == null))
+    throw invalid(
+      "field",
+      field == null
+        ? 'is missing, and so is fields; expected one of the two, such as "field": "color" or "fields": ["color", "size"].'
+        : "is given, and so is fields; expected one of the two.",
+    );
+  if (fields == null) return [readField(field, "field")];
+  if (!Array.isArray(fields) || fields.length === 0 || fields.length > limits.facetFieldsMax)
+    throw invalid("fields", `must be an array of 1 to ${limits.facetFieldsMax} names of fields.`);
+  return fields.map((name, i) => readField(name, `fields[${i}]`));
 }
 
 function integerOf(value: number | null | undefined, path: string, most: number, otherwise: number): number {

@@ -177,12 +177,21 @@ export class Searches implements Searched<View> {
     return timesOf(this.#state.definitions);
   }
 
-  /** The records of a view that match the filter of a request. */
-  async matching(view: View, given: unknown, deadline: Deadline): Promise<OrdinalBitmap> {
+  /** The records of a view that match the filter of a request, and whether there are none and warnings say why. */
+  async matching(
+    view: View,
+    given: unknown,
+    deadline: Deadline,
+  ): Promise<{ set: OrdinalBitmap; isWarned: boolean }> {
     const slices = new Slices(deadline);
-    const filter = await slices.finish(readFilter(given));
-    invariant(filter !== null, "the matches of no filter are looked up");
-    return (await slices.finish(this.lookUpIn(view).matching(withTimes(filter, this.isTime())))).set;
+    const read = await slices.finish(readFilter(given));
+    invariant(read !== null, "the matches of no filter are looked up");
+    const filter = withTimes(read, this.isTime());
+    const lookUp = this.lookUpIn(view);
+    const found = await slices.finish(lookUp.matching(filter));
+    const isWarned =
+      found.set.count === 0 && (await slices.finish(lookUp.warnings(filter, found))).length > 0;
+    return { set: found.set, isWarned };
   }
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {

@@ -7,7 +7,14 @@ import { counted } from "@quiverdb/protocol/counted";
 import { checkFields } from "@quiverdb/protocol/fields";
 import { kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
-import { DeleteMatching, ExactPatch, ExactUpdateMatching } from "@quiverdb/protocol/shapes/matching";
+import {
+  type Deleted,
+  DeleteMatching,
+  ExactPatch,
+  ExactUpdateMatching,
+  type Updated,
+} from "@quiverdb/protocol/shapes/matching";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { WriteRequest } from "../../collection/accept.ts";
@@ -20,7 +27,7 @@ import { invalid } from "../../collection/vector-input.ts";
 import { invalidFilter } from "../../filter/condition.ts";
 import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
-import { visibleMatches } from "../../query/filter/matching.ts";
+import { findVisible, told } from "../../query/filter/warnings.ts";
 import { Unserved } from "../unserved.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
@@ -31,6 +38,7 @@ type WriteSize = { readonly records: number; readonly bytes: number; readonly tr
 /** Records of one version, which is kept until they are released. */
 type FoundRecords = {
   readonly count: number;
+  readonly warnings: readonly Warning[];
   encoded(change: RecordChange): Promise<{ matching: Matching; batch: Uint8Array }>;
   release(): void;
 };
@@ -178,8 +186,7 @@ export class Writes {
     });
   }
 
-  /** @returns how many records were deleted */
-  deleteMatching(request: DeleteMatching, options?: CallOptions, rows: Rows | null = null): Promise<number> {
+  deleteMatching(request: DeleteMatching, options?: CallOptions, rows: Rows | null = null): Promise<Deleted> {
     return this.#state.gate.pass(async () => {
       checkFields(DeleteMatching, request);
       const deadline = Deadline.of(options);
@@ -191,19 +198,19 @@ export class Writes {
           change.batch.length,
           deadline,
         );
-        return value as number;
+        // The writer may have found some that were not there before.
+        return { deleted: value as number, ...(value === 0 && told(found)) };
       } finally {
         found.release();
       }
     });
   }
 
-  /** @returns how many records were updated */
   updateMatching(
     request: ExactUpdateMatching,
     options?: CallOptions,
     rows: Rows | null = null,
-  ): Promise<number> {
+  ): Promise<Updated> {
     return this.#state.gate.pass(async () => {
       checkFields(ExactUpdateMatching, request);
       const deadline = Deadline.of(options);
@@ -227,7 +234,7 @@ export class Writes {
             );
           },
         );
-        return written.value as number;
+        return { updated: written.value as number, ...(written.value === 0 && told(found)) };
       } finally {
         found.release();
       }
@@ -262,7 +269,7 @@ export class Writes {
       const isTime = timesOf(definitions);
       const times = leavesOf(read).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
       const wanted = within(rows, withTimes(read, isTime), isTime) as Filter;
-      const found = await task.finish(visibleMatches(version, wanted));
+      const { set: found, warnings } = await task.finish(findVisible(version, wanted, rows));
       requireChangeable(found.count);
       const { readTxn, ordinalEnd: end } = version;
       const head = readHead(readTxn);
@@ -272,7 +279,7 @@ export class Writes {
         const encoding = new MatchingBatch(readTxn, change, rules).encode(found.ordinals(), found.count);
         return { matching, batch: await task.finish(encoding) };
       };
-      return { count: found.count, encoded, release };
+      return { count: found.count, warnings, encoded, release };
     } catch (error) {
       release();
       throw error;

@@ -12,7 +12,7 @@ import { encodeDelete, encodeUpserts } from "../../collection/schema.ts";
 import { collectionTables, ordinalKey } from "../../collection/tables.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
 import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
-import type { IndexDefinition, KindStatus } from "../../index/kind.ts";
+import type { KindStatus, NewIndex } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { IndexUpdater } from "../../indexing/index-updater.ts";
 import { Indexer } from "../../indexing/indexer.ts";
@@ -54,7 +54,7 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
     this.#indexer = new Indexer(this.#store, { onComplete: () => {} }, background);
   }
 
-  async createIndex(index: IndexKind, given: IndexDefinition): Promise<void> {
+  async createIndex(index: IndexKind, given: NewIndex): Promise<void> {
     const kind = kindNamed(index);
     const definition = kind.define(this.definition, given);
     this.#write({ kind: "createIndex", index, definition });

@@ -119,12 +119,12 @@ export class AttachedCollection implements Searched<AttachedView> {
     const call: ViewCall = { name, internalId, kinds, filter, caller: callerOf(deadline) };
     const answer = await this.#asking.view(call, deadline);
     if (answer === undefined || this.#isClosing) throw new Elsewhere("the collection was replaced");
-    const { lease, posted, matching } = answer;
+    const { lease, posted, matching, isWarned } = answer;
     try {
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
       if (!isSearchable) throw new Elsewhere("an index cannot be searched in other threads");
       const view = this.#keep(posted);
-      if (matching !== undefined) view.remember(key, OrdinalBitmap.attach(matching));
+      if (matching !== undefined) view.remember(key, { set: OrdinalBitmap.attach(matching), isWarned });
       return view;
     } finally {
       // Whoever asked pins the view in the microtasks before the owner can free anything.
@@ -177,6 +177,11 @@ export class AttachedCollection implements Searched<AttachedView> {
           if (set === undefined) throw new Elsewhere("the matches of the filter are forgotten");
           return { set, recordsRead: undefined, absent: [] };
         },
+        // biome-ignore lint/correctness/useYield: what is known takes no steps.
+        *warnings() {
+          if (view.isWarnedOf(key)) throw new Elsewhere("the owner knows what is wrong with the filter");
+          return [];
+        },
         visible: elsewhere,
         fields: elsewhere,
       }),
@@ -207,6 +212,11 @@ export class AttachedCollection implements Searched<AttachedView> {
 const elsewhere = (): never => {
   throw new Elsewhere("a filter is looked up by the owner");
 };
-const ofTheOwner: FilterLookUp = { matching: elsewhere, visible: elsewhere, fields: elsewhere };
+const ofTheOwner: FilterLookUp = {
+  matching: elsewhere,
+  visible: elsewhere,
+  warnings: elsewhere,
+  fields: elsewhere,
+};
 
 export const callerOf = ({ account, workMs }: Deadline): Caller => ({ account, workMs });

@@ -20,6 +20,9 @@ import type { PostedView } from "./messages.ts";
 const matchBytesMax = 4 * 1024 * 1024;
 const matchesMax = 1_024;
 
+/** `isWarned`: there are none, and the owner knows why. */
+type KnownMatches = { readonly set: OrdinalBitmap; readonly isWarned: boolean };
+
 /** Only the owner can answer this search. */
 export class Elsewhere extends Error {
   override readonly name = "Elsewhere";
@@ -38,7 +41,7 @@ export class AttachedView implements SearchedView {
   readonly #readers = new Map<IndexKind, object>();
   readonly #records: NewestRecords;
   /** The matches of filters, by their keys, in the order of their first use. */
-  readonly #matches = new Map<string, OrdinalBitmap>();
+  readonly #matches = new Map<string, KnownMatches>();
   #matchBytes = 0;
   #pinned = 0;
 
@@ -73,18 +76,23 @@ export class AttachedView implements SearchedView {
 
   /** The records that match a filter; undefined: the owner knows. */
   matchesOf(key: string): OrdinalBitmap | undefined {
-    return this.#matches.get(key);
+    return this.#matches.get(key)?.set;
+  }
+
+  /** Whether the owner has warnings for searches with a filter, whose matches are known. */
+  isWarnedOf(key: string): boolean {
+    return this.#matches.get(key)?.isWarned === true;
   }
 
   /** Remembers the matches of a filter, in place of the oldest ones where there are too many. */
-  remember(key: string, matches: OrdinalBitmap): void {
+  remember(key: string, matches: KnownMatches): void {
     if (this.#matches.has(key)) return;
     this.#matches.set(key, matches);
-    this.#matchBytes += matches.words.byteLength;
-    for (const [oldest, { words }] of this.#matches) {
+    this.#matchBytes += matches.set.words.byteLength;
+    for (const [oldest, { set }] of this.#matches) {
       if (this.#matchBytes <= matchBytesMax && this.#matches.size <= matchesMax) return;
       this.#matches.delete(oldest);
-      this.#matchBytes -= words.byteLength;
+      this.#matchBytes -= set.words.byteLength;
     }
   }
 

@@ -38,6 +38,8 @@ export type AcquiredView = {
   readonly posted: PostedView;
   /** The matches of the filter. */
   readonly matching: SharedBitmap | undefined;
+  /** Whether there are none, and the answer to a search has warnings. */
+  readonly isWarned: boolean;
   release(): void;
 };
 
@@ -53,7 +55,9 @@ export type ViewCall = {
   caller: Caller;
 };
 /** `lease` is to be released; undefined: the name is of another collection now. */
-export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "matching">) | undefined;
+export type ViewAnswer =
+  | ({ lease: number } & Pick<AcquiredView, "posted" | "matching" | "isWarned">)
+  | undefined;
 
 export const searchMethods = [
   "searchDense",

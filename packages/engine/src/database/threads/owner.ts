@@ -116,7 +116,8 @@ export class ThreadsOwner {
     const acquired = await collection.acquireShared(kinds as IndexKind[], limits, filter);
     const lease = ++this.#lastLease;
     leases.set(lease, acquired);
-    return { lease, posted: acquired.posted, matching: acquired.matching };
+    const { posted, matching, isWarned } = acquired;
+    return { lease, posted, matching, isWarned };
   }
 }
 

@@ -211,6 +211,11 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
   expect(await asked()).toBe(once);
   // Only batches.
   expect(await thread.calls.call("forwarded", {})).toBe(2 * filters.length);
+  // What is wrong with a filter is the owner's to say.
+  const misspelt = { query_vector: vector(), top_k: 8, filter: { nn: 3 } };
+  const warned = await thread.ask("c", "searchDense", misspelt);
+  expect(warned).toMatchObject({ results: [], warnings: [{ code: "absent_field", path: "filter.nn" }] });
+  expect(warned).toEqual(await collection.searchDense(misspelt));
   // Declared times compare as times.
   await collection.createMetadataIndex("day", { type: "datetime" });
   await compareAll();

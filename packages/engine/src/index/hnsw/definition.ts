@@ -2,37 +2,50 @@
 
 import { checkFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
-import { DenseIndex, denseDataTypes, metricNames } from "@quiverdb/protocol/shapes/index-definition";
-import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";
+import {
+  CreateDenseIndex,
+  type DenseIndex,
+  denseDataTypes,
+  indexNames,
+  metricNames,
+} from "@quiverdb/protocol/shapes/index-definition";
+import { integer, invalid, nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
 
 /** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
-export function defineDenseIndex(collection: IndexedCollection, given: DenseIndex): DenseIndex {
-  checkFields(DenseIndex, given);
+export function defineDenseIndex(collection: IndexedCollection, given: CreateDenseIndex): DenseIndex {
+  checkFields(CreateDenseIndex, given);
   requireEnabled(collection.dense, "dense", "dense vectors");
-  checkName(given.name);
+  const name = nameOf(given.name, indexNames.dense);
   oneOf(given.distance_metric_type, metricNames, "distance_metric_type");
-  oneOf(given.index?.type, ["hnsw"], "index.type");
-  const hnsw = given.index.properties ?? {};
+  oneOf(given.index?.type ?? "hnsw", ["hnsw"], "index.type");
+  const hnsw = given.index?.properties ?? {};
   const at = (name: string) => `index.properties.${name}`;
-  const neighbours = integer(hnsw.neighbors_count, 16, at("neighbors_count"), limits.neighboursMax);
+  const neighbours = integer(
+    hnsw.neighbors_count,
+    limits.neighboursDefault,
+    at("neighbors_count"),
+    limits.neighboursMax,
+  );
+  const ef = (name: "ef_construction" | "ef_search") =>
+    integer(hnsw[name], limits.efDefault, at(name), limits.efMax);
   const { max_cache_size } = hnsw;
   const { recall_target } = hnsw;
   if (recall_target != null && !(recall_target > 0 && recall_target <= 1))
     throw invalid(at("recall_target"), `is ${recall_target}; expected a number greater than 0, at most 1.`);
   if (max_cache_size != null) integer(max_cache_size, 1, at("max_cache_size"), Number.MAX_SAFE_INTEGER);
   return {
-    name: given.name,
+    name,
     distance_metric_type: given.distance_metric_type,
     quantization: defineQuantization(given.quantization),
     index: {
       type: "hnsw",
       properties: {
-        num_layers: integer(hnsw.num_layers, 9, at("num_layers"), limits.layersMax),
+        num_layers: integer(hnsw.num_layers, limits.layersDefault, at("num_layers"), limits.layersMax),
         ...(max_cache_size != null && { max_cache_size }),
         ...(recall_target != null && { recall_target }),
-        ef_construction: integer(hnsw.ef_construction, 128, at("ef_construction"), limits.efMax),
-        ef_search: integer(hnsw.ef_search, 128, at("ef_search"), limits.efMax),
+        ef_construction: ef("ef_construction"),
+        ef_search: ef("ef_search"),
         neighbors_count: neighbours,
         level_0_neighbors_count: integer(
           hnsw.level_0_neighbors_count,
@@ -45,15 +58,14 @@ export function defineDenseIndex(collection: IndexedCollection, given: DenseInde
   };
 }
 
-function defineQuantization(given: DenseIndex["quantization"]): DenseIndex["quantization"] {
-  oneOf(given?.type, ["auto", "scalar"], "quantization.type");
+function defineQuantization(given: CreateDenseIndex["quantization"]): DenseIndex["quantization"] {
+  if (given == null) return { type: "auto", properties: { sample_threshold: sampleThreshold({}) } };
+  oneOf(given.type, ["auto", "scalar"], "quantization.type");
   const properties = given.properties ?? {};
   const at = (name: string) => `quantization.properties.${name}`;
-  const { sample_threshold, data_type, range } = properties;
+  const { data_type, range } = properties;
   if (given.type === "auto") {
-    if (sample_threshold == null)
-      throw invalid(at("sample_threshold"), "is missing; quantization of type auto needs it.");
-    integer(sample_threshold, 1, at("sample_threshold"), limits.sampleThresholdMax);
+    const sample_threshold = sampleThreshold(properties, at("sample_threshold"));
     return { type: "auto", properties: { sample_threshold } };
   }
   if (data_type == null)
@@ -77,11 +89,3 @@ function defineQuantization(given: DenseIndex["quantization"]): DenseIndex["quan
     );
   return { type: "scalar", properties: { data_type, range: { min: range.min, max: range.max } } };
 }
-
-/** What `auto_create_index` makes. */
-export const defaultDenseIndex: DenseIndex = {
-  name: "dense",
-  distance_metric_type: "cosine",
-  quantization: { type: "auto", properties: { sample_threshold: 1000 } },
-  index: { type: "hnsw", properties: {} },
-};

@@ -16,7 +16,7 @@ import type {
   Population,
   PreparedRecords,
 } from "../kind.ts";
-import { defaultDenseIndex, defineDenseIndex } from "./definition.ts";
+import { defineDenseIndex } from "./definition.ts";
 import { efMax } from "./graph-layout.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
@@ -158,7 +158,7 @@ function recallOf({ quality, reader }: HnswIndex): MeasuredRecall | undefined {
 export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswReader> = {
   name: "dense",
   define: defineDenseIndex,
-  automatic: defaultDenseIndex,
+  automatic: { distance_metric_type: "cosine" },
   table: "dense",
   countOf: ({ dense }) => dense,
   blueprint(collection, definition, dependencies) {

@@ -57,7 +57,10 @@ export function metadataKind(name: string): MetadataKind {
   const finderOf = ({ type }: Pick<MetadataDefinition, "type">) => new ValueFinder(field, type);
   return {
     name: metadataIndexName(field),
-    define: (_collection, { type }) => ({ field: field.name, type: checkType(type) }),
+    define: (_collection, given) => ({
+      field: field.name,
+      type: checkType((given as MetadataDefinition).type),
+    }),
     table: "records",
     countOf: ({ live }) => live,
     blueprint: (_collection, { type }) => ({

@@ -2,22 +2,21 @@
 
 import { checkFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
-import { SparseIndex, sparseLevels } from "@quiverdb/protocol/shapes/index-definition";
-import { checkName, integer, oneOf, requireEnabled } from "../definition-checks.ts";
+import {
+  CreateSparseIndex,
+  indexNames,
+  type SparseIndex,
+  sparseLevels,
+} from "@quiverdb/protocol/shapes/index-definition";
+import { nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
 
-/** @throws unknown_field, invalid_request, modality_not_enabled */
-export function defineSparseIndex(collection: IndexedCollection, given: SparseIndex): SparseIndex {
-  checkFields(SparseIndex, given);
+/** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
+export function defineSparseIndex(collection: IndexedCollection, given: CreateSparseIndex): SparseIndex {
+  checkFields(CreateSparseIndex, given);
   requireEnabled(collection.sparse, "sparse", "sparse vectors");
-  checkName(given.name);
-  oneOf(given.quantization, sparseLevels, "quantization");
-  return {
-    name: given.name,
-    quantization: given.quantization,
-    sample_threshold: integer(given.sample_threshold, 0, "sample_threshold", limits.sampleThresholdMax),
-  };
+  const name = nameOf(given.name, indexNames.sparse);
+  const quantization = given.quantization ?? limits.sparseLevelsDefault;
+  oneOf(quantization, sparseLevels, "quantization");
+  return { name, quantization, sample_threshold: sampleThreshold(given) };
 }
-
-/** What `auto_create_index` makes. */
-export const defaultSparseIndex: SparseIndex = { name: "sparse", quantization: 256, sample_threshold: 1000 };

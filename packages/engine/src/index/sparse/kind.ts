@@ -8,7 +8,7 @@ import { postingFormat } from "../postings/format.ts";
 import { postingBytes } from "../postings/memory.ts";
 import { weightHash } from "../postings/posting-hash.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
-import { defaultSparseIndex, defineSparseIndex } from "./definition.ts";
+import { defineSparseIndex } from "./definition.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 import { SparseReader } from "./sparse-reader.ts";
@@ -16,7 +16,7 @@ import { SparseReader } from "./sparse-reader.ts";
 export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, PreparedRecords, SparseReader> = {
   name: "sparse",
   define: defineSparseIndex,
-  automatic: defaultSparseIndex,
+  automatic: {},
   table: "records",
   countOf: ({ sparse }) => sparse,
   blueprint(_collection, { quantization: levels }, { mayTake, retire }) {

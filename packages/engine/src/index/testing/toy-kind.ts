@@ -70,7 +70,7 @@ export class Toy implements Index {
 
 export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
   name: toyName,
-  define: (_collection, given) => given,
+  define: (_collection, given) => given as SparseIndex,
   automatic: { name: "toy", quantization: 64, sample_threshold: 1 },
   table: "records",
   countOf: ({ text }) => text,

@@ -3,18 +3,25 @@
 import { checkFields } from "@quiverdb/protocol/fields";
 import { kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
-import { TextIndex, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
+import {
+  CreateTextIndex,
+  indexNames,
+  type TextIndex,
+  textLanguages,
+} from "@quiverdb/protocol/shapes/index-definition";
 import { bytesBeyond } from "../../base/bytes.ts";
 import { canonicalStopWord } from "../../text/analyzer.ts";
-import { checkName, integer, invalid, oneOf, requireEnabled } from "../definition-checks.ts";
+import { invalid, nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
 import type { IndexedCollection } from "../kind.ts";
 
-/** @throws unknown_field, invalid_request, modality_not_enabled */
-export function defineTextIndex(collection: IndexedCollection, given: TextIndex): TextIndex {
-  checkFields(TextIndex, given);
+/** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
+export function defineTextIndex(collection: IndexedCollection, given: CreateTextIndex): TextIndex {
+  checkFields(CreateTextIndex, given);
   requireEnabled(collection.text, "tf-idf", "text search");
-  checkName(given.name);
-  const { k1, b, language, stop_words, positions } = given;
+  const name = nameOf(given.name, indexNames["tf-idf"]);
+  const { language, stop_words, positions } = given;
+  const k1 = given.k1 ?? limits.k1Default;
+  const b = given.b ?? limits.bDefault;
   if (typeof k1 !== "number" || !(k1 >= 0 && k1 <= 1000))
     throw invalid("k1", `is ${k1}; expected a number from 0 to 1000.`);
   if (typeof b !== "number" || !(b >= 0 && b <= 1))
@@ -23,8 +30,8 @@ export function defineTextIndex(collection: IndexedCollection, given: TextIndex)
   if (typeof (positions ?? false) !== "boolean")
     throw invalid("positions", `is ${kindOf(positions)}; expected true or false.`);
   return {
-    name: given.name,
-    sample_threshold: integer(given.sample_threshold, 0, "sample_threshold", limits.sampleThresholdMax),
+    name,
+    sample_threshold: sampleThreshold(given),
     k1,
     b,
     language: language ?? "english",

@@ -12,8 +12,8 @@ import { allVectors } from "../../collection/reading.ts";
 import { encodeDelete, encodeUpserts } from "../../collection/schema.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { listTransactions } from "../../collection/transaction.ts";
-import { defaultDenseIndex } from "../../index/hnsw/definition.ts";
-import { defaultSparseIndex } from "../../index/sparse/definition.ts";
+import { defineDenseIndex } from "../../index/hnsw/definition.ts";
+import { defineSparseIndex } from "../../index/sparse/definition.ts";
 import { MemoryStore } from "../../storage/memory.ts";
 import type { ReadTransaction, Store } from "../../storage/store.ts";
 import { encodeEntry } from "../entry.ts";
@@ -193,7 +193,7 @@ function batchOf(given: readonly { id: number; x: number; what: number }[]): Uin
 }
 
 function definitionOf(kind: IndexKind) {
-  if (kind === "dense") return defaultDenseIndex;
-  if (kind === "sparse") return defaultSparseIndex;
+  if (kind === "dense") return defineDenseIndex(definition, { distance_metric_type: "cosine" });
+  if (kind === "sparse") return defineSparseIndex(definition, {});
   return { name: "t", sample_threshold: 0, k1: 1.2, b: 0.75, language: "english" as const };
 }

@@ -1,17 +1,18 @@
 // Which fields of a filter does nobody have, and which could have been meant?
 //
-// A filter on a misspelt field is a valid one that matches nothing, or with `ne` everything. Both answers come from what is known anyway:
-// the indexes of fields, and the records that were read to find the matches.
+// A filter on a misspelt field is a valid one that matches nothing, or with `ne` everything. What is absent is known from the indexes of fields,
+// and from the records that were read to find the matches. An answer warns of it only where nobody matches (warnings.ts).
 
 import { isMetadataIndex, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../../base/steps.ts";
+import { readHead } from "../../collection/head.ts";
 import { RecordReader } from "../../collection/record-reader.ts";
 import { ordinalKey } from "../../collection/tables.ts";
-import { type Filter, leavesOf } from "../../filter/filter.ts";
+import { type Filter, type Leaf, leavesOf } from "../../filter/filter.ts";
 import { indexOfField } from "../../index/metadata/kind.ts";
 import { fieldName, fieldNamed } from "../../metadata/field.ts";
 import type { LiveIndexes } from "../../runtime/view.ts";
-import type { FilteredVersion, Reads } from "./matching.ts";
+import { type FilteredVersion, nothingRead, noting, type Reads, readMatches } from "./matching.ts";
 
 /**
  * Names of the metadata fields of a filter at which no record has a value, by the field's index, or because all records were read. Where
@@ -31,8 +32,30 @@ export function absentFields(filter: Filter, indexes: LiveIndexes | undefined, r
   return [...absent];
 }
 
+/** Records that are read to learn that nobody has a field: ten milliseconds of reading. */
+const readMax = 10_000;
+
+/**
+ * The same for a filter that nobody matches. Where its other conditions left only some records to read, all are read now, if the collection is
+ * small; of a large one, nothing is known of the fields without an index.
+ */
+export function* absentWhereNoneMatch(
+  version: FilteredVersion,
+  filter: Filter,
+  reads: Reads,
+): Steps<string[]> {
+  const { indexes, readTxn } = version;
+  const isKnown = ({ field }: Leaf) =>
+    field.record !== undefined || indexOfField(indexes, field) !== undefined;
+  if (reads.isAll || leavesOf(filter).every(isKnown) || readHead(readTxn).live > readMax)
+    return absentFields(filter, indexes, reads);
+  const all = nothingRead();
+  yield* readMatches(noting(version, all), filter, null);
+  return absentFields(filter, indexes, all);
+}
+
 /** Records whose fields are listed. */
-const sampledRecords = 10;
+const sampledRecords = 32;
 /** Names that are listed, and the length of the longest. */
 const fieldsMax = 50;
 const fieldLengthMax = 128;

@@ -47,6 +47,20 @@ export type Reads = {
   isAll: boolean;
 };
 
+/** A note of nothing yet. */
+export const nothingRead = (): Reads => ({ count: 0, fields: [], isAll: false });
+
+/** The same version, of which is noted what is read. */
+export const noting = (version: FilteredVersion, reads: Reads): FilteredVersion => ({
+  readTxn: version.readTxn,
+  ordinalEnd: version.ordinalEnd,
+  indexes: version.indexes,
+  reads,
+  get visible() {
+    return version.visible;
+  },
+});
+
 /** The filter that every record matches. */
 export const everyRecord: Filter = { kind: "and", parts: [] };
 
@@ -104,7 +118,8 @@ function* liveWithin(version: FilteredVersion, within: BitmapBuilder | null): St
   return found.finish();
 }
 
-function* readMatches(
+/** The matches among some records, which are read; null: all. */
+export function* readMatches(
   version: FilteredVersion,
   filter: Filter,
   within: BitmapBuilder | null,

@@ -7,8 +7,8 @@ import type { Steps } from "../../base/steps.ts";
 import { type Filter, keyOf } from "../../filter/filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { View } from "../../runtime/view.ts";
-import { absentFields } from "./absent-fields.ts";
-import { matchingRecords, type Reads } from "./matching.ts";
+import { absentFields, absentWhereNoneMatch } from "./absent-fields.ts";
+import { matchingRecords, nothingRead } from "./matching.ts";
 
 /** Bytes of the sets that are remembered for a collection. */
 const bytesMax = 4 * 1024 * 1024;
@@ -77,9 +77,14 @@ export function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
   const known = sets?.get(key);
   if (known !== undefined) return { ...known, recordsRead: undefined };
   const { readTxn, ordinalEnd, indexes } = view;
-  const reads: Reads = { count: 0, fields: [], isAll: false };
-  const set = yield* matchingRecords({ readTxn, ordinalEnd, indexes, reads }, filter);
-  const found = { set, absent: absentFields(filter, indexes, reads) };
+  const reads = nothingRead();
+  const version = { readTxn, ordinalEnd, indexes, reads };
+  const set = yield* matchingRecords(version, filter);
+  const absent =
+    set.count > 0
+      ? absentFields(filter, indexes, reads)
+      : yield* absentWhereNoneMatch(version, filter, reads);
+  const found = { set, absent };
   sets?.add(key, found);
   return { ...found, recordsRead: reads.count };
 }

@@ -1,0 +1,93 @@
+// What is probably wrong with a filter that no record matches?
+//
+// Nothing is looked for where a record matches, so that such a search costs what it did before; the set of its matches is known then, and its
+// size is one comparison. Of an empty set the reasons are known for nothing (absent-fields.ts), except that a small collection may be read once
+// more for a filter and version.
+//
+// A condition is named only if it must hold, and no record can satisfy it:
+//
+//   absent_field     no record has a value at the field
+//   type_mismatch    the field is declared with another type than all that it is compared with
+//
+// Right are, and so never named: conditions under a negation (`not`, `ne`, `nin`, `exists: false`), which hold where the field is absent; `exists`,
+// which asks just this; a filter that some record matches, by an alternative in `or` or by values that are not of the declared type; and any
+// filter of an empty collection. A caller that sees only some records gets no warnings: they would tell of others.
+
+import { limits } from "@quiverdb/protocol/limits";
+import { nearestName } from "@quiverdb/protocol/nearest-name";
+import { metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
+import type { Steps } from "../../base/steps.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import type { Rows } from "../../collection/rows.ts";
+import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
+import { affirmedLeavesOf, type Filter, type Leaf } from "../../filter/filter.ts";
+import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import { absentWhereNoneMatch, fieldsOf } from "./absent-fields.ts";
+import { type FilteredVersion, nothingRead, noting, visibleMatches } from "./matching.ts";
+
+/** The matching records that the version sees, and the warnings where there are none. */
+export type Found = { readonly set: OrdinalBitmap } & Warned;
+type Warned = { readonly warnings: readonly Warning[] };
+
+/** What an answer has of the warnings: nothing, if there are none. */
+export const told = (found: Warned | null): { warnings?: Warning[] } =>
+  found === null || found.warnings.length === 0 ? {} : { warnings: [...found.warnings] };
+
+/** @param filter of the caller, together with that of its rows. @param rows null: the caller sees all records */
+export function* findVisible(version: FilteredVersion, filter: Filter, rows: Rows | null): Steps<Found> {
+  const reads = nothingRead();
+  const set = yield* visibleMatches(noting(version, reads), filter);
+  if (set.count > 0 || rows !== null) return { set, warnings: [] };
+  const absent = yield* absentWhereNoneMatch(version, filter, reads);
+  return { set, warnings: yield* warningsOf(version, filter, absent) };
+}
+
+/** @param filter that no record matches. @param absent of its fields, those that nobody has (absent-fields.ts) */
+export function* warningsOf(
+  version: Pick<FilteredVersion, "readTxn" | "ordinalEnd" | "indexes">,
+  filter: Filter,
+  absent: readonly string[],
+): Steps<Warning[]> {
+  const warnings: Warning[] = [];
+  const definitions = readIndexDefinitions(version.readTxn);
+  let known: readonly string[] | undefined;
+  for (const leaf of affirmedLeavesOf(filter)) {
+    const { field, condition } = leaf;
+    if (field.record !== undefined || condition.types === null) continue;
+    if (warnings.length === limits.warningsMax) break;
+    if (absent.includes(field.name)) {
+      known ??= yield* fieldsOf(version);
+      warnings.push(absentField(leaf, known));
+    } else {
+      const type = typeOf(definitions, field.name);
+      const isOther = !condition.types.some(
+        (compared) => type === undefined || compared === scalarTypeOf[type],
+      );
+      if (type !== undefined && condition.types.length > 0 && isOther)
+        warnings.push(typeMismatch(leaf, type));
+    }
+  }
+  return warnings;
+}
+
+const typeOf = (definitions: IndexDefinitions, field: string): FieldType | undefined =>
+  definitions[`${metadataPrefix}${field}`]?.type;
+
+/** Names that a message has. */
+const namedMax = 10;
+
+function absentField({ field, places }: Leaf, known: readonly string[]): Warning {
+  const nearest = nearestName(field.name, known);
+  const meant = nearest === undefined ? "" : ` (did you mean ${nearest}?)`;
+  const more = known.length > namedMax ? ` and ${known.length - namedMax} more` : "";
+  const others = known.length === 0 ? "" : ` Records have: ${known.slice(0, namedMax).join(", ")}${more}.`;
+  const message = `No record was found with a field ${JSON.stringify(field.name)}${meant}.${others}`;
+  return { code: "absent_field", path: places.field, message };
+}
+
+function typeMismatch({ field, condition, places }: Leaf, type: FieldType): Warning {
+  const compared = (condition.types ?? []).map((one) => `a ${one}`).join(" or ");
+  const message = `The field ${JSON.stringify(field.name)} is declared as ${type}, and compared with ${compared}: types do not mix, so that none of its values matches. Compare it with a ${scalarTypeOf[type]}.`;
+  return { code: "type_mismatch", path: places.operand, message };
+}
