@@ -101,7 +101,9 @@ function* rowsOf(page: JsonObject, record: number, place = ""): Generator<Row> {
     // What was not included in the export is null.
     if (list === undefined || list === null) continue;
     if (!Array.isArray(list) || list.length !== ids.length)
-      throw wrong(`begins a page with ${ids.length} ${ids.length === 1 ? "id" : "ids"} and another number of ${kind}`);
+      throw wrong(
+        `begins a page with ${ids.length} ${ids.length === 1 ? "id" : "ids"} and another number of ${kind}`,
+      );
   }
   for (const [i, id] of ids.entries())
     yield { id, ...Object.fromEntries(kinds.map((kind) => [kind, (page[kind] as unknown[] | null)?.[i]])) };

@@ -244,7 +244,9 @@ class DurablePages {
     const position = /^vectors\[(\d+)\]/.exec(String(details.path ?? message))?.[1];
     if (position !== undefined) {
       const record = this.before + Number(position);
-      const page = this.#sent.find(({ start, records }) => start <= record && record < start + records.length);
+      const page = this.#sent.find(
+        ({ start, records }) => start <= record && record < start + records.length,
+      );
       const line = page?.lines?.[record - page.start];
       place = detailsOf(record, line);
       const name = nameOf(record, line, (number) => this.#reader.at(number));

@@ -8,13 +8,7 @@ import type { Format, Live, LiveReading, Metric, SourceShape } from "./format.ts
 import { exportPages, type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";
 import { RecordFault } from "./record-fault.ts";
-import {
-  choiceNeeded,
-  idOf,
-  type MetadataKeys,
-  metadataParts,
-  sparseParts,
-} from "./record-parts.ts";
+import { choiceNeeded, idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
 
 /** Which keys of the payload are more than metadata, and which vector is which. */
 export type QdrantOptions = MetadataKeys & {

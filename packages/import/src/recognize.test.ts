@@ -51,7 +51,10 @@ describe("[J12] an export", () => {
   });
 
   it("is told by what it was recognized", () => {
-    expect(recognized(json(point))).toEqual({ format: "qdrant", what: 'points of Qdrant with "payload" and "vector"' });
+    expect(recognized(json(point))).toEqual({
+      format: "qdrant",
+      what: 'points of Qdrant with "payload" and "vector"',
+    });
     expect(recognized(JSON.stringify(got))).toEqual({
       format: "chroma",
       what: 'pages of Chroma with "ids", "embeddings", "documents" and "metadatas"',
@@ -75,8 +78,18 @@ describe("[J12] an export", () => {
   });
 
   it.each([
-    ["something of two databases", json({ id: 1, vector: [1], values: [1] }), ["pinecone", "qdrant"], "line 1"],
-    ["more than its records have", json(point, { ...point, title: "Dune" }), ["qdrant"], 'line 2 has "payload"'],
+    [
+      "something of two databases",
+      json({ id: 1, vector: [1], values: [1] }),
+      ["pinecone", "qdrant"],
+      "line 1",
+    ],
+    [
+      "more than its records have",
+      json(point, { ...point, title: "Dune" }),
+      ["qdrant"],
+      'line 2 has "payload"',
+    ],
     ["records of two databases", json(point, vector), ["qdrant", "pinecone"], "line 2"],
     ["a request of ours", JSON.stringify({ vectors: [{ id: "a", text: "x" }] }), [], "request or an answer"],
     ["the answer to a query", json({ ids: [["a"]], documents: [["b"]] }), [], "collection.get()"],

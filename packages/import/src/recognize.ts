@@ -114,7 +114,9 @@ function recognizeRecord(record: JsonObject, place: string): Recognition | undef
     why: `${place} ${why}`,
   });
   if (marked.length > 1) {
-    const each = marked.map((name) => `${listed(has(record, formats[name].marks))} of ${formats[name].title}`);
+    const each = marked.map(
+      (name) => `${listed(has(record, formats[name].marks))} of ${formats[name].title}`,
+    );
     return unclear(`has ${each.join(", and ")}`);
   }
   const [format] = marked;

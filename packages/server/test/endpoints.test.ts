@@ -246,7 +246,7 @@ describe("indexes", () => {
     expectError(await server.call("getIndexes", nowhere), 404, "collection_not_found");
   });
 
-  test("[H32] what is left out has its default; without any kind a collection is 400", async () => {
+  test("[H34] what is left out has its default; without any kind a collection is 400", async () => {
     for (const [name, kinds] of [
       ["none", {}],
       ["nulls", { dense_vector: null, sparse_vector: null, tf_idf_options: null, config: null }],

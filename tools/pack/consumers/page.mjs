@@ -7,7 +7,9 @@ import { steps } from "./steps.mjs";
 const isPage = typeof document !== "undefined";
 const given = new URLSearchParams(location.search);
 const database = connect(given.get("url"), { apiKey: given.get("key") });
-const found = await steps(database, isPage ? "page" : "worker").catch((error) => String(error?.stack ?? error));
+const found = await steps(database, isPage ? "page" : "worker").catch((error) =>
+  String(error?.stack ?? error),
+);
 if (isPage) {
   const post = (text) => fetch("/found", { method: "POST", body: `${found}; ${text}` });
   const worker = new Worker(import.meta.url + location.search, { type: "module" });

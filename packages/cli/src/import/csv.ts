@@ -8,8 +8,8 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { limits } from "@quiverdb/protocol/limits";
 import { CsvError, type Info, parse } from "csv-parse";
-import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
 import { countOf } from "../values.ts";
+import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
 import { openInput, readStart } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 

@@ -5,9 +5,9 @@
 // accepts only one form, so sparse_indices is removed from the text. And with --ignore-unknown, unknown fields are removed; otherwise a
 // line with one is rejected here, as the server would do.
 
+import { faultOfJson } from "@quiverdb/import";
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
-import { faultOfJson } from "@quiverdb/import";
 import { CommandError } from "../exit-codes.ts";
 import { VectorInput } from "../shapes.ts";
 import { standardInput } from "./input-file.ts";
