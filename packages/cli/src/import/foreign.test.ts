@@ -285,9 +285,16 @@ describe("an export", () => {
   });
 });
 
+it("an option of another database is a wrong use for a file that is none of its exports", async () => {
+  const args = ["c", file("ours.jsonl", '{"id":"a","text":"b"}\n'), "--omit", "x"];
+  expect(await quiver(args)).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("--omit belongs to --from"),
+  });
+});
+
 it.each([
   [["c", "f.jsonl", "--source", "books"], "--source belongs to --from"],
-  [["c", "f.jsonl", "--omit", "x"], "--omit belongs to --from"],
   [["c", "f.jsonl", "--from", "qdrant", "--format", "csv"], "Give --from or --format, not both"],
   [["c", "f.jsonl", "--from", "qdrant", "--source", "books"], "--source belongs to the address of a server"],
   [["c", "f.jsonl", "--from", "weaviate"], "Allowed choices are chroma, pgvector, pinecone, qdrant"],

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import { needsOf } from "./create.ts";
 import { type InputOptions, inspectInputs, readItems } from "./inputs.ts";
-import { firstPosition, type Item } from "./item.ts";
+import { firstPosition, type Item, type ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
 
 let folder: string;
@@ -35,7 +35,10 @@ const optionsOf = (path: string, more: Partial<InputOptions> = {}): InputOptions
 
 async function itemsOf(options: InputOptions, after?: Item): Promise<Item[]> {
   const inputs = await inspectInputs(options);
-  const from = after === undefined ? firstPosition : { file: 0, offset: after.end, number: after.number };
+  const from =
+    after === undefined
+      ? firstPosition
+      : { file: 0, offset: after.end, number: after.number, line: after.lines?.last };
   const items: Item[] = [];
   for await (const chunk of readItems(inputs, options, from, after?.number ?? 0, () => undefined))
     items.push(...chunk.items);
@@ -66,7 +69,7 @@ describe("a JSON array", () => {
           const values = given.map(([value]) => JSON.stringify(value));
           const inside = given.map(([, before, after], i) => before + values[i] + after).join(",");
           const bytes = Buffer.from(`${outside}[${inside}]${outside}`);
-          const read = async (from: { offset: number; number: number }) => {
+          const read = async (from: ReadFrom) => {
             const lines = [];
             for await (const some of splitArray(chunked(bytes.subarray(from.offset), size), from, "a", 1e6))
               lines.push(...some);
@@ -74,8 +77,8 @@ describe("a JSON array", () => {
           };
           const lines = await read({ offset: 0, number: 0 });
           expect(lines.map((line) => line.bytes?.toString())).toEqual(values);
-          for (const [i, { end: offset, number }] of lines.entries())
-            expect(await read({ offset, number })).toEqual(lines.slice(i + 1));
+          for (const [i, { end: offset, number, lines: on }] of lines.entries())
+            expect(await read({ offset, number, line: on?.last })).toEqual(lines.slice(i + 1));
         },
       ),
       { numRuns: 500 },
@@ -98,10 +101,10 @@ describe("a JSON array", () => {
   });
 
   test.each([
-    ['[{"id":"a"} {"id":"b"}]', /byte 13, behind 1 items: has "\{", expected a comma or \]/],
+    ['[{"id":"a"} {"id":"b"}]', /broken\.json:1, byte 13, behind 1 item: has "\{", expected a comma or \]/],
     ['[{"id":"a"},]', /expected an item/],
     ['[{"id":"a"}] x', /expected nothing more/],
-    ['[{"id":"a"},{"id":', /ends within its array, behind 1 items/],
+    ['[{"id":"a"},{"id":', /ends within its array, behind 1 item\./],
     ['[{"id":"a"}', /ends within its array/],
   ])("that is broken ends the import with the place: %s", async (text, message) => {
     const options = optionsOf(write("broken.json", text), { format: "json" });
