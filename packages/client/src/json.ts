@@ -95,7 +95,7 @@ export function checkFilters(body: unknown): void {
   if (filter != null) checkFilter(filter, "filter");
   if (!Array.isArray(queries)) return;
   for (const [i, query] of queries.entries())
-    if (query?.filter != null) checkFilter(query.filter, `queries[${i}].filter`);
+    if (!Array.isArray(query) && query?.filter != null) checkFilter(query.filter, `queries[${i}].filter`);
 }
 
 /** More levels than any filter may have; a filter that contains itself has them, too. */

@@ -145,8 +145,13 @@ function limitsOf({ call: { timeoutMs, signal } = {} }: RequestParts): CallLimit
 function withPlainFilters(body: unknown): unknown {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
   const { filter, queries } = body as { filter?: unknown; queries?: unknown };
+  // An array is refused as a query; its `filter` is a method.
   const isFiltered = (query: unknown) =>
-    typeof query === "object" && query !== null && "filter" in query && query.filter != null;
+    typeof query === "object" &&
+    query !== null &&
+    !Array.isArray(query) &&
+    "filter" in query &&
+    query.filter != null;
   if (!isFiltered(body) && !(Array.isArray(queries) && queries.some(isFiltered))) return body;
   checkFilters(body);
   const plain = (value: unknown, path: string) => (value == null ? value : JSON.parse(jsonText(value, path)));

@@ -132,7 +132,10 @@ const FacetValues = Type.Array(
     } as unknown as TSchema),
     count: Type.Integer({ description: "Matching records with this value." }),
   }),
-  { description: "Most frequent first; ties: numbers, then strings, then booleans, each ascending." },
+  {
+    description:
+      "The values of one field. Most frequent first; ties: numbers, then strings, then booleans, each ascending.",
+  },
 );
 
 export const Facets = Type.Object(
