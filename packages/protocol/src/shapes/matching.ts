@@ -124,7 +124,7 @@ export const FacetVectors = Fields(
   { description: "Either `field` or `fields`." },
 );
 
-const FacetValues = Type.Array(
+export const FacetValues = Type.Array(
   Type.Object({
     value: Type.Unsafe<FilterValue>({
       type: ["string", "number", "boolean"],
