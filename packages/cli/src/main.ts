@@ -8,20 +8,23 @@
 import module from "node:module";
 import { exitCodes } from "./exit-codes.ts";
 
-// What a process cannot change of itself, so the server begins again with it, as the same process (docs/decisions/garbage.md):
+// What a process cannot change of itself, so the server begins again with it, as the same process:
 //   - glibc gives each thread heaps of its own and keeps what was freed in each; with two heaps a server that runs for long holds a third
-//     less memory (tools/launch.mjs, which sets the same).
-//   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests.
+//     less memory (tools/launch.mjs, which sets the same). And after it has freed a large buffer it keeps all as large, up to 32 MB, unless a
+//     threshold is given (docs/decisions/memory-at-rest.md).
+//   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests
+//     (docs/decisions/garbage.md).
+const heaps = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
 const youngGeneration = "--max-semi-space-size";
 const given = `${process.execArgv.join(" ")} ${process.env.NODE_OPTIONS ?? ""}`.replaceAll("_", "-");
 const isSet =
   given.includes(youngGeneration) &&
-  (process.platform !== "linux" || process.env.MALLOC_ARENA_MAX !== undefined);
+  (process.platform !== "linux" || Object.keys(heaps).every((name) => process.env[name] !== undefined));
 // A channel to the parent would not survive it.
 if (process.argv[2] === "serve" && !isSet && process.send === undefined) {
   const flags = given.includes(youngGeneration) ? [] : [`${youngGeneration}=8`];
   const args = [process.execPath, ...process.execArgv, ...flags, ...process.argv.slice(1)];
-  process.execve?.(process.execPath, args, { MALLOC_ARENA_MAX: "2", ...process.env });
+  process.execve?.(process.execPath, args, { ...heaps, ...process.env });
 }
 module.enableCompileCache?.();
 const { run } = await import("./program.ts");
