@@ -338,7 +338,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     registerHealth(app, database);
     metrics.register(app, () => owner.threadMetrics());
     serveOpenapi(app);
-    await registerDocs(app);
+    registerDocs(app);
     registerLlms(app);
     if (config.console) registerConsole(app);
   } else if (thread !== undefined) {

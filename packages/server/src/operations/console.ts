@@ -15,7 +15,7 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ConfigError } from "../config.ts";
 import { consoleFiles } from "./console-files.ts";
-import { codingFor } from "./packed-text.ts";
+import { codingFor, endings } from "./packed-text.ts";
 
 const headers = (policy: readonly string[]) => ({
   "content-security-policy": ["default-src 'none'", ...policy].join("; "),
@@ -39,9 +39,6 @@ const types: Readonly<Record<string, string>> = {
   css: "text/css; charset=utf-8",
   svg: "image/svg+xml",
 };
-
-/** The end of the names of the files that the build has compressed. */
-const endings = { br: ".br", gzip: ".gz" } as const;
 
 const options = {
   config: { need: { role: "anyone", collections: "nowhere", takesFilter: true } as const },

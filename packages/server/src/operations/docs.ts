@@ -1,12 +1,16 @@
 // How is the API reference served without any other server?
 //
-// Scalar's script comes from the installed package. The content security policy guarantees that nothing else is loaded and run: the browser
-// blocks every address but this server's, and scripts in the page, because the console keeps a key for the same origin. So the page is ours:
-// that of the package begins with a script in itself. Page and script are sent compressed, and not again to a browser that has them.
+// Scalar's script comes from its package, out of which the build of the console takes it (packages/console/build.mjs): the server reads it
+// from disk when it is asked for, since loading the package takes 30 MB of memory. The content security policy guarantees that nothing else is
+// loaded and run: the browser blocks every address but this server's, and scripts in the page, because the console keeps a key for the same
+// origin. So the page is ours: that of the package begins with a script in itself. Page and script are sent compressed, and not again to a
+// browser that has them.
 
-import type { FastifyInstance } from "fastify";
+import { join } from "node:path";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { consoleFiles } from "./console-files.ts";
 import { openapiPaths } from "./openapi.ts";
-import { PackedText } from "./packed-text.ts";
+import { PackedFile, PackedText } from "./packed-text.ts";
 
 export const docsPath = "/docs";
 
@@ -42,31 +46,16 @@ const page = `<!doctype html>
 <script src="js/scalar.js"></script></body></html>
 `;
 
-export async function registerDocs(app: FastifyInstance): Promise<void> {
-  // Loaded only here: serving threads do without, and without its memory.
-  const { default: scalar } = await import("@scalar/fastify-api-reference");
-  // The hook is for the routes of this plugin alone.
-  await app.register(async (docs) => {
-    const packed = new Map<string, PackedText>();
-    docs.addHook("onSend", async (request, reply, payload) => {
-      const { url } = request.routeOptions;
-      if (typeof payload !== "string" || reply.statusCode !== 200 || url === undefined) return payload;
-      let text = packed.get(url);
-      if (text === undefined) {
-        text = new PackedText(url === `${docsPath}/` ? page : payload);
-        packed.set(url, text);
-      }
-      return text.answer(request, reply);
+const options = { schema: { hide: true } as object };
+
+export function registerDocs(app: FastifyInstance): void {
+  const serve = (path: string, type: string, content: PackedText | PackedFile) =>
+    app.get(path, options, async (request: FastifyRequest, reply: FastifyReply) => {
+      reply.header("content-security-policy", policy).type(`${type}; charset=utf-8`);
+      return reply.send(await content.answer(request, reply));
     });
-    await docs.register(scalar, {
-      routePrefix: docsPath,
-      hooks: {
-        onRequest: (_request, reply, done) => {
-          reply.header("content-security-policy", policy);
-          done();
-        },
-      },
-      configuration,
-    });
-  });
+  app.get(docsPath, options, (_request, reply) => reply.redirect(`${docsPath}/`, 301));
+  serve(`${docsPath}/`, "text/html", new PackedText(page));
+  const script = new PackedFile(join(consoleFiles, "reference", "scalar.js"));
+  serve(`${docsPath}/js/scalar.js`, "text/javascript", script);
 }
