@@ -40,6 +40,8 @@ import { newOwnerSocket, type OwnerSocket } from "./threads/forwarding.ts";
 import { ServingPool } from "./threads/pool.ts";
 import { version } from "./version.ts";
 
+export { collectAtRest } from "@quiverdb/engine/database/contract";
+
 /** Maximum number of connections that wait to be accepted; the operating system has its own limit, too. */
 const backlog = 4096;
 

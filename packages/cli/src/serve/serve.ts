@@ -38,7 +38,7 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
   return exitCodes.ok;
 }
 
-/** Each takes some 75 MB of memory: more than this many only on request. */
+/** Each takes some 25 MB of memory: more than this many only on request. */
 const servingThreadsMax = 8;
 
 /**
@@ -61,9 +61,11 @@ async function start({ config: given, sources }: ResolvedSettings): Promise<Runn
     throw new UsageError(source === undefined ? error.message : `${source}: ${error.message}`);
   }
   // Loaded only here, because the other commands do not need the server.
-  const { startServer } = await import("@quiverdb/server/server");
+  const { collectAtRest, startServer } = await import("@quiverdb/server/server");
   try {
-    return await startServer(config);
+    const server = await startServer(config);
+    collectAtRest();
+    return server;
   } catch (error) {
     // The settings are valid but cannot be used on this machine: the port is in use, for example.
     if (!(error instanceof ConfigError)) throw error;

@@ -20,6 +20,7 @@ import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
 import { storageError } from "../storage/disk-error.ts";
 import { LmdbStore, reopening } from "../storage/lmdb.ts";
+import { collectAtRest } from "./collect-garbage.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 import {
   type OpenStoreCommand,
@@ -231,4 +232,5 @@ port.on("message", (message: WriterMessage) => {
     scheduled = false;
   });
 });
+collectAtRest();
 reply({ notice: "ready" });

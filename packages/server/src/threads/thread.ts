@@ -3,6 +3,7 @@
 // The HTTP application with the endpoints of `threadRoutes`, on the port that all threads share. Everything else is forwarded to the owner.
 
 import { parentPort, workerData } from "node:worker_threads";
+import { collectAtRest } from "@quiverdb/engine/database/contract";
 import { Calls } from "@quiverdb/engine/database/threads/calls";
 import { ThreadDatabase } from "@quiverdb/engine/database/threads/thread-database";
 import { invariant } from "@quiverdb/protocol/invariant";
@@ -75,4 +76,5 @@ const calls: Calls = new Calls(parentPort, {
   },
 });
 database.connect(calls);
+collectAtRest();
 await calls.call("ready", {});
