@@ -2,7 +2,8 @@
 //
 // A pool of threads runs the jobs on graphs (index/hnsw/jobs.ts), analyses texts, and reads and writes checkpoints. A thread gets a
 // graph with the first job for it. Each collection has a share of the threads (`share`), so it need not wait for all tasks of
-// another collection. Threads start with the first task and do not keep the process alive.
+// another collection. Threads start with the first task, end when they have had none for a while, since each takes 15 MB of memory, and
+// do not keep the process alive.
 
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
@@ -23,6 +24,9 @@ import { threadFile } from "./thread-file.ts";
 /** Default number of builders: all cores but one, which is for requests. */
 export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
 
+/** A thread without a task for this long ends. A new one takes a fifth of a second of processor time to start. */
+const idleMs = 20_000;
+
 type Done = (error: unknown, value: unknown) => void;
 
 class Thread {
@@ -33,6 +37,7 @@ class Thread {
   #nextNumber = 1;
   isLost = false;
   readonly #background: Background;
+  #idle: NodeJS.Timeout | undefined;
 
   constructor(start: BuilderStart, background: Background) {
     this.#background = background;
@@ -51,6 +56,7 @@ class Thread {
   }
 
   send(owner: number, task: BuilderTask, done: Done): void {
+    clearTimeout(this.#idle);
     const number = this.#nextNumber++;
     this.#pending.set(number, done);
     const message: BuilderMessage = { number, owner, task };
@@ -63,6 +69,7 @@ class Thread {
 
   async stop(): Promise<void> {
     this.isLost = true;
+    clearTimeout(this.#idle);
     this.#pending.clear();
     await this.#worker.terminate();
   }
@@ -70,6 +77,7 @@ class Thread {
   #receive(reply: BuilderReply): void {
     const done = this.#pending.get(reply.number);
     this.#pending.delete(reply.number);
+    if (this.#pending.size === 0) this.#endLater();
     if (done === undefined) return;
     if (reply.ok) {
       this.#tell(done, null, reply.value);
@@ -79,6 +87,11 @@ class Thread {
     const error = Object.assign(new Error(text), code === undefined ? {} : { code });
     if (stack !== undefined) error.stack = stack;
     this.#tell(done, error, null);
+  }
+
+  #endLater(): void {
+    const end = () => this.#background.once("ending an idle builder", () => this.stop());
+    this.#idle = setTimeout(end, idleMs).unref();
   }
 
   #tell(done: Done, error: unknown, value: unknown): void {
