@@ -1,19 +1,20 @@
 // How are Quiver's commands started on a machine that has only Node.js 20 or newer?
 //
-//   node tools/launch.mjs serve ...args      the server (packages/cli/src/main.ts serve)
-//   node tools/launch.mjs cli ...args        the command line (packages/cli/src/main.ts)
+//   node tools/launch.mjs serve ...args      the server (packages/cli/dist/main.js serve)
+//   node tools/launch.mjs cli ...args        the command line (packages/cli/dist/main.js)
 //   node tools/launch.mjs run FILE ...args   a TypeScript file
 //   node tools/launch.mjs check ...args      everything that CI runs (tools/check.ts)
 //   node tools/launch.mjs exec BIN ...args   a program of node_modules/.bin
 //   node tools/launch.mjs setup              only the set-up
 //
-// Four set-up steps run before the command. Each checks first whether it has anything to do; if none has, nothing is printed, nothing is
+// Five set-up steps run before the command. Each checks first whether it has anything to do; if none has, nothing is printed, nothing is
 // locked and no process is started:
 //
 //   runtime        a Node.js >= 24: the host's own, or the one pinned in tools/runtime
 //   dependencies   node_modules agrees with package-lock.json
 //   kernels        packages/kernels/dist agrees with its sources and its compiler
 //   console        packages/console/dist agrees with its sources and the packages that are in it
+//   command        packages/cli/dist agrees with its sources, the packages and what the two steps before have made
 //
 // Invariants:
 //   1. Only one launch at a time changes the tree (the lock in .cache); the others wait and then check again.
@@ -53,6 +54,8 @@ const modulesStampPath = join(root, "node_modules", ".quiver-lock-sha256");
 const kernelsStampPath = join(kernelsDir, "dist", ".stamp");
 const consoleDir = join(root, "packages", "console");
 const consoleStampPath = join(consoleDir, "dist", ".stamp");
+const commandDir = join(root, "packages", "cli");
+const commandStampPath = join(commandDir, "dist", ".stamp");
 const runtimeStampPath = join(runtimeDir, "node_modules", ".quiver-runtime");
 
 /** Platform and processor of the host -> the package of tools/runtime that carries its Node.js. */
@@ -348,6 +351,27 @@ const webConsole = {
   make: () => build("the console", consoleBuild, consoleStampPath, consoleHash),
 };
 
+// --- Step 5: the command --------------------------------------------------------------------------------------------
+
+const commandBuild = join(commandDir, "build.mjs");
+
+/** Hash of everything that the compiled command consists of. */
+function commandHash() {
+  const names = ["cli", "client", "database", "engine", "import", "kernels", "protocol", "server"];
+  const sources = names.flatMap((name) => filesBelow(join(root, "packages", name, "src")));
+  const isTest = (path) => /\.test\.ts$|[\\/]testing[\\/]/.test(path);
+  const others = [commandBuild, lockfilePath, kernelsStampPath, consoleStampPath];
+  const files = [...sources.filter((path) => !isTest(path)), ...others];
+  return sha256(JSON.stringify(contentsOf(files.filter((path) => existsSync(path)))));
+}
+
+const command = {
+  isReady() {
+    return !existsSync(commandBuild) || readIfPresent(commandStampPath) === commandHash();
+  },
+  make: () => build("the command", commandBuild, commandStampPath, commandHash),
+};
+
 // --- The lock -------------------------------------------------------------------------------------------------------
 
 /**
@@ -421,7 +445,7 @@ async function withLock(act) {
 // --- The launch -----------------------------------------------------------------------------------------------------
 
 async function setUp() {
-  const steps = [runtime, dependencies, kernels, webConsole];
+  const steps = [runtime, dependencies, kernels, webConsole, command];
   if (steps.every((step) => step.isReady())) return;
   await withLock(async () => {
     for (const step of steps) if (!step.isReady()) await step.make();
@@ -432,12 +456,12 @@ const USAGE =
   "usage: node tools/launch.mjs serve|cli|check|setup ...args, run FILE ...args or exec BIN ...args";
 
 /** The program and its arguments for a command line of the launcher; undefined when only the set-up is asked for. */
-function programFor([command, ...args]) {
+function programFor([name, ...args]) {
   // Node.js 24.0 to 24.2 warn at each start that type stripping is new.
   const typescript = (file, rest) => [nodePath(), ["--disable-warning=ExperimentalWarning", file, ...rest]];
-  const main = join(root, "packages", "cli", "src", "main.ts");
+  const main = join(commandDir, "dist", "main.js");
   const [first, ...rest] = args;
-  switch (command) {
+  switch (name) {
     case "serve":
       return typescript(main, ["serve", ...args]);
     case "cli":
@@ -456,16 +480,6 @@ function programFor([command, ...args]) {
   throw new LaunchError(USAGE, 2);
 }
 
-/**
- * The command line enables the cache of compiled code itself, but not before its first module was compiled; as that is TypeScript, stripping it
- * loads a compiler, a fifth of the processor time of `quiver collections list`. From the environment the cache serves all modules.
- */
-function compileCacheFor(command) {
-  return command === "cli" || command === "serve"
-    ? { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(root, ".cache", "compiled-code") }
-    : {};
-}
-
 async function launch(argv) {
   // Asked before the set-up, so that a mistyped command fails at once.
   if (!hostIsNewEnough) pinnedRuntime();
@@ -475,7 +489,7 @@ async function launch(argv) {
   const [path, args] = program;
   const isShim = argv[0] === "exec" && process.platform === "win32";
   const result = await runToEnd(isShim ? `"${path}.cmd"` : path, args, {
-    env: { ...childEnvironment(nodePath()), ...compileCacheFor(argv[0]) },
+    env: childEnvironment(nodePath()),
     stdio: "inherit",
     shell: isShim,
   });
