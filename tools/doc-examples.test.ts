@@ -32,7 +32,7 @@ const block = (text: string, flags = "", language = "ts"): string =>
 const server = `import { createServer } from "node:http";
 const key = process.argv[process.argv.indexOf("--admin-key") + 1];
 const server = createServer((_request, reply) => reply.end(key));
-server.listen(0, "127.0.0.1", () => console.log("listening on http://127.0.0.1:" + (server.address() as any).port));
+server.listen(0, "127.0.0.1", () => console.log("listening on http://127.0.0.1:" + server.address().port));
 process.on("SIGTERM", () => server.close());
 `;
 
@@ -72,7 +72,7 @@ test("line n of a program is line n of its document, also in blocks that continu
 test("a type error is reported at its place in the document, and nothing runs", async () => {
   const root = fixture({
     "README.md": `# A\n\n${block('const a: number = "x";', " no-run")}`,
-    "packages/cli/src/main.ts": server,
+    "packages/cli/dist/main.js": server,
   });
   const { errors, run } = await checkExamples(root);
   expect(errors[0]).toMatch(/^README\.md\(4,7\): error TS2322/);
@@ -97,7 +97,7 @@ test("each example runs against its own server; a failure names the document", a
   const root = fixture({
     "README.md": `${block(`${fetchKey}\nif (key !== process.env.QUIVER_API_KEY) throw new Error("no key");`)}\n${block('throw new Error("left");', " no-run")}`,
     "docs/bad.md": `\n\n${block('throw new Error("boom");')}`,
-    "packages/cli/src/main.ts": server,
+    "packages/cli/dist/main.js": server,
   });
   const { errors, compiled, run } = await checkExamples(root);
   expect({ compiled, run }).toEqual({ compiled: 3, run: 2 });
@@ -109,7 +109,7 @@ test("each example runs against its own server; a failure names the document", a
 test("a server that does not start is reported with its output", async () => {
   const root = fixture({
     "README.md": block("1;"),
-    "packages/cli/src/main.ts": 'console.error("no room"); process.exit(1);',
+    "packages/cli/dist/main.js": 'console.error("no room"); process.exit(1);',
   });
   const { errors } = await checkExamples(root);
   expect(errors[0]).toMatch(/README\.md:1: the server did not start:\nno room/);
@@ -132,7 +132,7 @@ test("commands that are marked run by bash, with the command line under both of 
     "docs/fails.md": block("quiver a\nfalse\necho after", " run", "sh"),
     "docs/refused.md": block("quiver get x", " run", "sh"),
     "docs/unread.md": block("exit 1", "", "sh"),
-    "packages/cli/src/main.ts": commandLine,
+    "packages/cli/dist/main.js": commandLine,
   });
   const { errors, run } = await checkExamples(root);
   expect(run).toBe(3);
@@ -148,7 +148,7 @@ test("what is no bash, no Python or no JSON is told at its place, and nothing ru
     "docs/b.md": block("def (:", " no-run", "python"),
     "docs/c.md": block("{ a: 1 }", "", "json"),
     "docs/d.md": block("anything {", "", "text"),
-    "packages/cli/src/main.ts": server,
+    "packages/cli/dist/main.js": server,
   });
   const { errors, run, compiled } = await checkExamples(root);
   const places = errors.map((error) => /^docs\/\w+\.md:\d+/.exec(error)?.[0]);
@@ -171,7 +171,7 @@ test.skipIf(spawnSync("python3", ["--version"]).error !== undefined)(
     const root = fixture({
       "docs/good.md": block(fetchKey, "", "python"),
       "docs/bad.md": block("assert False, 'boom'", "", "python"),
-      "packages/cli/src/main.ts": server,
+      "packages/cli/dist/main.js": server,
     });
     const { errors, run } = await checkExamples(root);
     expect(run).toBe(2);

@@ -47,7 +47,7 @@ const importable = /^packages\/(client|database|import|langchain|llamaindex|mcp)
 /** The address of a server in the documents, which is the one that it has without `--port`. */
 const usualAddress = "http://127.0.0.1:8443";
 
-const SERVER = join("packages", "cli", "src", "main.ts");
+const SERVER = join("packages", "cli", "dist", "main.js");
 
 /** Compiles all examples and runs those without `no-run`; errors refer to the lines of the documents. */
 export async function checkExamples(root: string): Promise<ExamplesReport> {

@@ -30,7 +30,7 @@ const rows = all - tail;
 const batch = 5_000;
 /** Smaller than the default, so that building takes only minutes; the start time does not depend on it. */
 const efConstruction = 40;
-const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
+const main = resolve(import.meta.dirname, "../../packages/cli/dist/main.js");
 const key = "bench-start";
 const directory = mkdtempSync(join(tmpdir(), "quiver-start-"));
 const set = readSet("clusters128-1m", all);

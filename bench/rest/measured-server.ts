@@ -90,7 +90,7 @@ export async function startQuiver(
   nodeFlags: readonly string[] = [],
   flags: readonly string[] = [],
 ): Promise<MeasuredServer> {
-  const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
+  const main = resolve(import.meta.dirname, "../../packages/cli/dist/main.js");
   const { url, pid, end } = await startProcess([
     ...nodeFlags,
     main,

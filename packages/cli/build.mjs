@@ -87,7 +87,7 @@ for (const [name, input] of threads) {
     chunkFileNames: `${name}-[name]-[hash].js`,
   });
   for (const { fileName, code, moduleIds } of output) {
-    writeFileSync(join(made, fileName), code.replaceAll(/[^\x00-\x7f]/g, escaped));
+    writeFileSync(join(made, fileName), code.replaceAll(/[\u0080-\uffff]/g, escaped));
     for (const id of moduleIds) {
       const [folder] = /^.*[/\\]node_modules[/\\](@[^/\\]+[/\\])?[^/\\]+/.exec(id) ?? [];
       if (folder !== undefined) packages.add(folder);

@@ -58,7 +58,8 @@ if (bytes > bytesMax)
 const app = Fastify();
 await app.register(scalar, { routePrefix: "/docs", configuration: { url: "/openapi.json" } });
 const { body, statusCode } = await app.inject("/docs/js/scalar.js");
-if (statusCode !== 200) throw new Error(`The package of the API reference gives its script with ${statusCode}.`);
+if (statusCode !== 200)
+  throw new Error(`The package of the API reference gives its script with ${statusCode}.`);
 mkdirSync(join(dist, "reference"));
 const script = join(dist, "reference", "scalar.js");
 writeFileSync(script, body);

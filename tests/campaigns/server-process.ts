@@ -8,7 +8,9 @@ import { type ClientOptions, createClient, type QuiverClient } from "@quiverdb/c
 import type { Holds, Probe } from "./child-probe.ts";
 
 /** The program of the server and of all other commands. */
-export const main = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
+export const main = resolve(import.meta.dirname, "../../packages/cli/dist/main.js");
+/** The same before it is compiled, when another module shall be the one that its own modules import. */
+const sources = resolve(import.meta.dirname, "../../packages/cli/src/main.ts");
 const armFailpoint = resolve(import.meta.dirname, "crash/arm-failpoint.ts");
 const childProbe = resolve(import.meta.dirname, "child-probe.ts");
 
@@ -78,11 +80,12 @@ export class ServerProcess {
       ...(isProbed ? ["--expose-gc", "--import", childProbe] : []),
       ...(failpoint === undefined ? [] : ["--import", armFailpoint]),
     ];
+    const program = failpoint === undefined ? main : sources;
     const args = ["serve", "--port", "0", "--data-dir", dataDir, "--log-level", "warn", ...flags];
-    this.#child = spawn(process.execPath, [...modules, main, ...args], {
+    this.#child = spawn(process.execPath, [...modules, program, ...args], {
       env: {
         ...inherited,
-        NODE_COMPILE_CACHE: compileCache,
+        ...(program === sources && { NODE_COMPILE_CACHE: compileCache }),
         ...(!makesKey && { QUIVER_ADMIN_KEY: adminKey }),
         ...(failpoint !== undefined && { QUIVER_FAILPOINT: failpoint }),
         ...env,

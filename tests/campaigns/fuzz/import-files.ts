@@ -13,7 +13,7 @@ import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
 import { hostile, shaped } from "./shaped-json.ts";
 
-const main = resolve(import.meta.dirname, "../../../packages/cli/src/main.ts");
+const main = resolve(import.meta.dirname, "../../../packages/cli/dist/main.js");
 
 /** Name prefix of the collections for imports. */
 export const importPrefix = "import-";

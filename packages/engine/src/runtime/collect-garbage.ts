@@ -4,6 +4,7 @@
 // when the garbage collector runs, and an idle process may never run it. A full garbage collection blocks the thread for some tens of
 // milliseconds. So it runs after the response, and at most once a second for everything released meanwhile.
 
+import { performance } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
