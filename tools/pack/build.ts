@@ -3,7 +3,7 @@
 //   sources --tsc--> .cache/pack/compiled --places, rewrite, flatten--> .cache/pack/packages/NAME --npm pack--> DIR/NAME-VERSION.tgz
 //
 // A package has what its entry loads and nothing else: JavaScript with source maps, declarations that its entry needs, the kernels as bytes in
-// a module, the built console, its README and the licence.
+// a module, the built console, its README and the licence. The command is what `npm start` runs, too (packages/cli/build.mjs).
 
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -30,14 +30,10 @@ const staged = join(cache, "packages");
 
 /** The programs of packages that have a command. */
 const commands: Readonly<Partial<Record<PackageName, string>>> = {
-  quiverdb: "cli/main",
   "@quiverdb/mcp": "mcp/main",
 };
 /** The modules that the packages begin with. */
 const roots = [...Object.values(entries), ...Object.values(commands)];
-
-/** What the command line takes of the schemas, which is written out: it works without their library. */
-const plainShapes = "cli/shapes";
 
 /** Where the console is in `@quiverdb/database`. */
 const consoleFolder = "dist/console";
@@ -56,7 +52,8 @@ export async function stage(): Promise<string> {
 /** Writes a tarball of each published package. @returns their paths */
 export async function pack(out: string): Promise<string[]> {
   await stage();
-  copyConsole();
+  copyBuilt(join("console", "dist"), join("@quiverdb", "database", consoleFolder));
+  copyBuilt(join("cli", "dist"), join("quiverdb", "dist"));
   mkdirSync(out, { recursive: true });
   return packageNames.map((name) => {
     const folder = join(staged, name);
@@ -76,13 +73,13 @@ export async function pack(out: string): Promise<string[]> {
   });
 }
 
-/** The page that the server serves, as its build has written it. */
-function copyConsole(): void {
-  const built = join(root, "packages", "console", "dist");
-  if (!existsSync(join(built, "index.html")))
-    throw new Error("The console has not been built. Run `node tools/launch.mjs setup` and start again.");
+/** Copies what the set-up has built: the page that the server serves, and the command, with all that it loads but what has a binary. */
+function copyBuilt(folder: string, to: string): void {
+  const built = join(root, "packages", folder);
+  if (!existsSync(join(built, ".stamp")))
+    throw new Error(`${folder} has not been built. Run \`node tools/launch.mjs setup\` and start again.`);
   const filter = (path: string) => !path.endsWith(".stamp");
-  cpSync(built, join(staged, "@quiverdb/database", consoleFolder), { recursive: true, filter });
+  cpSync(built, join(staged, to), { recursive: true, filter });
 }
 
 function compile(): void {
@@ -111,7 +108,7 @@ function loadedModules(): Set<string> {
 /** The modules of the protocol that are loaded without the engine, by the client or by a package that depends on it. */
 function protocolOfClient(): Set<string> {
   const needsEngine = /^(database|server|engine|kernels)\//;
-  const enters = (module: string) => !needsEngine.test(module) && module !== plainShapes;
+  const enters = (module: string) => !needsEngine.test(module);
   const loaded = reachable(compiled, roots, ".js", enters);
   return new Set([...loaded].filter((module) => module.startsWith("protocol/")));
 }
@@ -125,12 +122,6 @@ function write(places: Places, module: string, extension: string, text: string):
 async function writeModule(module: string, places: Places): Promise<void> {
   if (module === "engine/runtime/kernel-builds") {
     write(places, module, ".js", kernelsModule(join(root, "packages", "kernels", "dist")));
-    return;
-  }
-  if (module === plainShapes) {
-    const values = Object.entries(await import(sourceOf(module)));
-    const lines = values.map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};\n`);
-    write(places, module, ".js", lines.join(""));
     return;
   }
   if (module === "server/operations/console-files") {

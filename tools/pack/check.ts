@@ -244,11 +244,10 @@ async function embed(project: string, older: Older | undefined, { errors }: Repo
   const noDirectory = await outputOf(older.node, tools, older.project);
   if (!/^quiver-mcp: --data-dir .* needs Node\.js 24 or newer; this is 2\d/.test(noDirectory.output))
     errors.push(`@quiverdb/mcp --data-dir, older Node.js: ${noDirectory.output}`);
-  // As with `npm install --omit=optional`.
   const command = ["node_modules/quiverdb/dist/main.js", "serve"];
-  const noEngine = await outputOf(process.execPath, command, older.project);
-  if (!/^quiver: serve .* needs the package @quiverdb\/database/.test(noEngine.output))
-    errors.push(`quiver serve, without @quiverdb/database: ${noEngine.output}`);
+  const noServer = await outputOf(older.node, command, older.project);
+  if (!/^quiver: serve .* needs Node\.js 24 or newer; this is 2\d/.test(noServer.output))
+    errors.push(`quiver serve, older Node.js: ${noServer.output}`);
 }
 
 /** A program uses every integration, on a database in its process; the MCP server is the installed command. */

@@ -80,7 +80,6 @@ const own: Readonly<Record<PackageName, Manifest>> = {
 /** What a package loads only where it is needed: npm leaves it out, without a warning, on versions of Node.js that are too old for it. */
 const optional: Readonly<Partial<Record<PackageName, readonly PackageName[]>>> = {
   "@quiverdb/mcp": ["@quiverdb/database"],
-  quiverdb: ["@quiverdb/database"],
 };
 
 /** @param files texts of all its modules: their imports are its dependencies */

@@ -49,7 +49,7 @@ export function moduleOf(specifier: string, from: string): string | undefined {
 
 /** The imports of a file, with the positions of their specifiers, quotes not included. */
 export function importsOf(text: string): readonly { specifier: string; start: number; end: number }[] {
-  return ts.preProcessFile(text, true, true).importedFiles.map(({ fileName, pos }) => {
+  return ts.preProcessFile(text).importedFiles.map(({ fileName, pos }) => {
     // The compiler counts the opening quote or not, depending on the kind of the import.
     const start = text.indexOf(fileName, pos);
     return { specifier: fileName, start, end: start + fileName.length };

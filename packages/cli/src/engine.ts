@@ -1,7 +1,6 @@
 // Which commands need the engine in their own process, and can they have it?
 //
-// Whatever only talks to a server runs on Node.js 20 and without @quiverdb/database, which npm leaves out of an installation whose Node.js is
-// too old for it (tools/pack/manifest.ts). So every module that needs the engine is loaded here, and only when it is needed.
+// Whatever only talks to a server runs on Node.js 20. So every module that needs the engine is loaded here, and only when it is needed.
 
 import { CommandError } from "./exit-codes.ts";
 
@@ -10,7 +9,7 @@ const nodeMajorMin = 24;
 /**
  * Loads a module that needs the engine.
  * @param what needs it, as the user wrote it: `--data-dir`
- * @throws CommandError if this Node.js is too old, or if the engine is not installed
+ * @throws CommandError if this Node.js is too old
  */
 export async function loadEngine<Module>(what: string, load: () => Promise<Module>): Promise<Module> {
   const { node } = process.versions;
@@ -19,14 +18,5 @@ export async function loadEngine<Module>(what: string, load: () => Promise<Modul
     throw new CommandError(
       `${uses} Node.js ${nodeMajorMin} or newer; this is ${node}. In a project, "npm install node@${nodeMajorMin}" gives npx one. Commands that ask a server (--url) run on Node.js 20 and newer.`,
     );
-  try {
-    return await load();
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes("'@quiverdb/database'")) throw error;
-    throw new CommandError(
-      `${uses} the package @quiverdb/database, which is not installed: installations without optional dependencies, or with an older Node.js, leave it out. Install it beside quiverdb.`,
-      { cause: error },
-    );
-  }
+  return load();
 }

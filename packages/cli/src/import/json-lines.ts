@@ -8,8 +8,8 @@
 import { faultOfJson } from "@quiverdb/import";
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
+import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { CommandError } from "../exit-codes.ts";
-import { VectorInput } from "../shapes.ts";
 import { standardInput } from "./input-file.ts";
 import { reasonOf } from "./isolate.ts";
 import type { Item, ReadFrom } from "./item.ts";
