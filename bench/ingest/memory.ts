@@ -2,8 +2,9 @@
 //
 //   npm run bench:memory [-- --records 50000 --dimension 768 --per 500 --form base64]
 //
-// A server with one dense index gets the records by one client. Its memory is read from /proc (Linux): before, at its most during the load,
-// when the indexes are complete, and after a restart. It is compared with what `status` tells of the index.
+// A server with one dense index gets the records by one client. Its memory is read from /proc (Linux): at rest with and without serving
+// threads, at its most during the load, when it has rested after it, and after a restart. It is compared with what `status` tells of the
+// index, and with Redis and PostgreSQL, which get the same vectors (bench/servers).
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,17 +12,21 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { adminKey, clientOf, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
+import { postgres } from "../servers/kinds/postgres.ts";
+import { redis } from "../servers/kinds/redis.ts";
+import { cpuMsOf, memoryOf } from "../servers/processes.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import { head, line } from "../shared/report.ts";
 import { forms, vectorsOf } from "./bodies.ts";
 
 const { values } = parseArgs({
   options: {
-    records: { type: "string", default: "50000" },
-    dimension: { type: "string", default: "768" },
+    records: { type: "string", default: "20000" },
+    dimension: { type: "string", default: "384" },
     per: { type: "string", default: "500" },
-    form: { type: "string", default: "JSON, base64" },
+    form: { type: "string", default: "JSON, numbers" },
     index: { type: "boolean", default: true },
+    beside: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
@@ -31,6 +36,8 @@ if (form === undefined)
   throw new Error(`no form '${values.form}'; there are ${forms.map(({ title }) => title)}`);
 
 const megabyte = 1e6;
+/** What a server may still do after a load, before it is at rest. */
+const restMs = 35_000;
 
 /** Bytes of a process, by what they are. */
 type Parts = {
@@ -69,15 +76,27 @@ function partsOf(pid: number): Parts {
 
 const sum = ({ anonymous, shared }: Parts): number => anonymous + shared;
 
-type Row = { when: string; parts: Parts; heapUsed: number; external: number; told: number };
+type Row = {
+  when: string;
+  resident: number;
+  parts: Parts;
+  heapUsed: number;
+  external: number;
+  told: number;
+};
 
-async function rowOf(when: string, server: MeasuredServer, parts = partsOf(server.pid)): Promise<Row> {
+const residentOf = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+
+async function rowOf(when: string, server: MeasuredServer, most?: Most): Promise<Row> {
+  const { resident, parts } = most ?? now(server);
   const headers = { authorization: `Bearer ${adminKey}` };
   const text = await (await fetch(`${server.url}/metrics`, { headers })).text();
   const metric = (name: string): number =>
     Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, "m").exec(text)?.[1] ?? Number.NaN);
   return {
     when,
+    resident,
     parts,
     heapUsed: metric("nodejs_heap_size_used_bytes"),
     external: metric("nodejs_external_memory_bytes"),
@@ -85,6 +104,60 @@ async function rowOf(when: string, server: MeasuredServer, parts = partsOf(serve
   };
 }
 
+type Most = Pick<Row, "resident" | "parts">;
+const now = ({ pid }: MeasuredServer): Most => ({ resident: residentOf(pid), parts: partsOf(pid) });
+
+/** Memory of a rival at rest, empty and with the vectors. */
+async function beside(kind: (typeof redis)[number], vectors: readonly Float32Array[]): Promise<string[]> {
+  const shape = { dimension, metric: "cosine", connections: 1 } as const;
+  const reason = kind.missing(shape);
+  if (reason !== undefined) return [kind.title, reason];
+  const rival = await kind.start(shape);
+  try {
+    const total = () => {
+      const { ownBytes, fileBytes } = memoryOf(rival.pid);
+      return ((ownBytes + fileBytes) / megabyte).toFixed(0);
+    };
+    await sleep(restMs);
+    const empty = total();
+    for (let from = 0; from < records; from += per)
+      await rival.add(
+        partOf(vectors, from).map((vector) => ({ vector, u: 0.5 })),
+        from,
+      );
+    await rival.finish();
+    await untilQuiet(() => cpuMsOf(rival.pid));
+    await sleep(restMs);
+    return [`${kind.title} (${kind.version()})`, empty, total()];
+  } finally {
+    await rival.end();
+  }
+}
+
+/** The next records' vectors, all different. */
+const partOf = (vectors: readonly Float32Array[], from: number): Float32Array[] =>
+  Array.from({ length: Math.min(per, records - from) }, (_, i) =>
+    vectors[(from + i) % vectors.length].map((x) => x + (from + i) / records),
+  );
+
+/** At rest with an empty directory. */
+async function emptyRow(when: string, flags: readonly string[]): Promise<Row> {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-bench-memory-"));
+  const server = await startQuiver(directory, [], flags);
+  try {
+    await sleep(restMs);
+    return await rowOf(when, server);
+  } finally {
+    await server.end();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+const rows = [
+  await emptyRow("at rest, without serving threads", ["--serving-threads", "0"]),
+  await emptyRow("at rest, as it starts", []),
+];
+const vectors = vectorsOf(Math.min(records, 10_000), dimension);
 const dataDir = mkdtempSync(join(tmpdir(), "quiver-bench-memory-"));
 let server = await startQuiver(dataDir);
 let client = clientOf(server.url);
@@ -100,41 +173,38 @@ try {
       config: {},
     }),
   );
-  const vectors = vectorsOf(Math.min(records, 10_000), dimension);
-  await sleep(2_000);
-  const rows = [await rowOf("empty", server)];
-  let most = rows[0].parts;
+  let most = now(server);
+  const watched = () => {
+    const seen = now(server);
+    if (sum(seen.parts) > sum(most.parts)) most = seen;
+  };
   for (let from = 0; from < records; from += per) {
-    const part = Array.from({ length: per }, (_, i) =>
-      vectors[(from + i) % vectors.length].map((x) => x + (from + i) / records),
-    );
     await client.send(
       "/vectordb/collections/memory/streaming/upsert",
-      form.body(from, part),
+      form.body(from, partOf(vectors, from)),
       form.contentType,
     );
-    const now = partsOf(server.pid);
-    if (sum(now) > sum(most)) most = now;
+    watched();
   }
   rows.push(await rowOf("at its most while records come", server, most));
   rows.push(await rowOf("all records came", server));
-  const watch = setInterval(() => {
-    const now = partsOf(server.pid);
-    if (sum(now) > sum(most)) most = now;
-  }, 500);
+  const watch = setInterval(watched, 500);
   await untilQuiet(server.cpuMs, 60);
   clearInterval(watch);
   rows.push(await rowOf("at its most until the index is complete", server, most));
   rows.push(await rowOf("index complete", server));
+  await sleep(restMs);
+  rows.push(await rowOf("at rest with it", server));
   client.end();
   await server.end();
   server = await startQuiver(dataDir);
   client = clientOf(server.url);
-  await untilQuiet(server.cpuMs, 60);
-  rows.push(await rowOf("restarted", server));
+  await sleep(restMs);
+  rows.push(await rowOf("restarted, at rest", server));
   const mb = (bytes: number): string => (bytes / megabyte).toFixed(0);
   const titles = [
     "",
+    "resident",
     "private",
     "shared by threads",
     "heap of the request thread, used",
@@ -145,13 +215,28 @@ try {
   ];
   console.log(`${records} x ${dimension}, ${form.title}, MB; vectors ${mb(records * dimension * 4)} MB\n`);
   console.log(head(titles));
-  for (const { when, parts, heapUsed, external, told } of rows)
+  for (const { when, resident, parts, heapUsed, external, told } of rows)
     console.log(
       line([
         when,
-        ...[parts.anonymous, parts.shared, heapUsed, external, parts.stores, parts.program, told].map(mb),
+        ...[
+          resident,
+          parts.anonymous,
+          parts.shared,
+          heapUsed,
+          external,
+          parts.stores,
+          parts.program,
+          told,
+        ].map(mb),
       ]),
     );
+  if (values.beside) {
+    console.log(
+      `\n${head(["beside, resident in proportion", "empty, at rest", "with the vectors, at rest"])}`,
+    );
+    for (const kind of [redis[1], postgres]) console.log(line(await beside(kind, vectors)));
+  }
 } finally {
   client.end();
   await server.end();
