@@ -70,8 +70,7 @@ export function* warningsOf(
       const isOther = !condition.types.some(
         (compared) => type === undefined || compared === scalarTypeOf[type],
       );
-      if (type !== undefined && condition.types.length > 0 && isOther)
-        add(field, typeMismatch(leaf, type));
+      if (type !== undefined && condition.types.length > 0 && isOther) add(field, typeMismatch(leaf, type));
     }
   }
   return [...warnings.values()];
