@@ -120,6 +120,14 @@ describe("filters", () => {
     const where = ["--where", "color = 'red' and n >= 1"];
     expect(await ask(["count", "filtered", ...where])).toMatchObject({ code: 0, out: "1\n" });
     expect(await ask(["count", "filtered", "--json"])).toMatchObject({ code: 0, out: '{"count":3}\n' });
+    expect(await ask(["facets", "filtered", "color", "n", "--limit", "2"])).toMatchObject({
+      code: 0,
+      out: "color\t2\tred\ncolor\t1\tblue\nn\t1\t0\nn\t1\t1\n",
+    });
+    expect(await ask(["facets", "filtered", "color", "--json", ...where])).toMatchObject({
+      code: 0,
+      out: '{"facets":{"color":[{"value":"red","count":1}]}}\n',
+    });
     expect((await ask(["search", "filtered", "--vector", "[1,0]", ...where])).out).toMatch(
       /^1\t[\d.]+\tr2\n$/,
     );

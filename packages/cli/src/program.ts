@@ -56,6 +56,9 @@ const commands: readonly Entry[] = [
   entry("count", "count the records of a collection, or those that match a filter", async () =>
     (await import("./commands/matching.ts")).countCommand(),
   ),
+  entry("facets", "the values of fields, and how many records have each", async () =>
+    (await import("./commands/matching.ts")).facetsCommand(),
+  ),
   entry("get", "print a record as JSON, with its metadata exactly as it was written", async () =>
     (await import("./commands/records.ts")).getCommand(),
   ),

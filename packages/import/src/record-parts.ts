@@ -37,7 +37,9 @@ export function metadataParts(
   metadata: unknown,
   keys: MetadataKeys,
 ): Pick<RecordInput, "text" | "document_id" | "metadata"> {
-  const all = { ...(metadata as JsonObject | null) };
+  if (metadata != null && (typeof metadata !== "object" || Array.isArray(metadata)))
+    throw new RecordFault(`has metadata that is no object, but ${JSON.stringify(metadata).slice(0, 100)}`);
+  const all = { ...(metadata as JsonObject | null | undefined) };
   const textAt = (key: string | undefined, what: string) => {
     const value = key === undefined ? undefined : all[key];
     if (value === undefined || value === null) return undefined;

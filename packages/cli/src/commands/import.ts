@@ -68,7 +68,7 @@ export function importCommand(finish: (code: number) => void): Command {
     .addOption(
       new Option(
         "--from <database>",
-        "the files are exports of this database, or the address is that of its server",
+        "the files are exports of this database, or the address is that of its server (default: exports are recognized)",
       ).choices(foreignFormats),
     )
     .option(
@@ -136,6 +136,7 @@ A JSON line is a record as in the REST interface:
 A JSON array has such records as its items. In a CSV or Parquet file the columns id, document_id, text, dense_values,
 sparse_indices, sparse_values and metadata are these fields (vectors as JSON arrays, in Parquet also as lists), and all
 others are fields of the metadata. .npy, .fvecs and .f32 files have vectors alone.
+Exports of Qdrant, Pinecone and Chroma (JSON) and of pgvector (CSV with the columns id and embedding) are recognized.
 Lines that are not such a record are rejected with file, line and reason; all others are imported. A line with an unknown
 field, such as "metadta", is rejected, too; with --ignore-unknown it is imported without the field. With --transaction
 and too many rejected lines nothing is imported.
@@ -150,6 +151,7 @@ ${exitCodesHelp}
   quiver import docs docs.jsonl.gz --create
   quiver import shop items.csv --column id=sku --column text=description --create
   quiver import words glove.f32 --dimension 100 --ids words.txt --transaction
+  quiver import books qdrant-points.jsonl --column text=content --create
   quiver import books --from qdrant http://127.0.0.1:6333 --column text=content --create
   zcat big.jsonl.gz | quiver import docs -`,
     );
@@ -267,6 +269,10 @@ async function inputOf(
       throw new UsageError(
         `--${source === undefined ? "namespace" : "source"} belongs to the address of a server; ${address} is a file.`,
       );
+    if (flags.from !== undefined) {
+      const { refuseOtherExports } = await import("../import/inputs.ts");
+      await refuseOtherExports(files, flags.from);
+    }
     return { files, foreign: { format, options, signal } };
   }
   if (files.length > 1) throw new UsageError("Give one address, or files.");

@@ -1,11 +1,13 @@
-// quiver count, quiver delete
+// quiver count, quiver facets, quiver delete
 
+import { limits } from "@quiverdb/protocol/limits";
+import type { FacetValues } from "@quiverdb/protocol/shapes/matching";
 import type { Command } from "commander";
-import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
+import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, hasCondition, whereHelp, withFilter } from "../filter/option.ts";
-import { printJson, printLine, printWarnings } from "../output.ts";
-import { countOf } from "../values.ts";
+import { printJson, printLine, printTable, printWarnings } from "../output.ts";
+import { countOf, formatCount, readInteger } from "../values.ts";
 
 export function countCommand(): Command {
   const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
@@ -17,6 +19,46 @@ export function countCommand(): Command {
       });
       if (options.json) printJson(answer);
       else printLine(String(answer.count));
+      printWarnings(answer);
+    },
+  );
+}
+
+export function facetsCommand(): Command {
+  const command = new QuiverCommand("facets")
+    .argument("<collection>")
+    .argument("<fields...>", "fields of the metadata")
+    .option(
+      "--limit <n>",
+      "values of a field at most",
+      parsed((text) => readInteger(text, 1, limits.facetMax)),
+      limits.facetDefault,
+    )
+    .addHelpText("after", whereHelp);
+  return withConnection(withFilter(command, "only matching records")).action(
+    async (
+      name: string,
+      fields: readonly string[],
+      options: ConnectionOptions & FilterOptions & { limit: number },
+    ) => {
+      const answer = await (await connect(options)).request("facetVectors", {
+        params: { collection_id: name },
+        body: { fields: [...fields], limit: options.limit, filter: filterOf(options) },
+      });
+      if (options.json) printJson(answer);
+      else {
+        const facets = Object.entries(answer.facets as Record<string, FacetValues>);
+        const rows = facets.flatMap(([field, values]) => values.map((each) => ({ field, ...each })));
+        printTable(
+          rows,
+          [
+            { title: "FIELD", value: ({ field }) => field },
+            { title: "RECORDS", value: ({ count }) => count, right: true, format: formatCount },
+            { title: "VALUE", value: ({ value }) => String(value) },
+          ],
+          "No record has a value there.",
+        );
+      }
       printWarnings(answer);
     },
   );

@@ -49,10 +49,17 @@ export async function* readCsv(
   let { number } = from;
   // Of a state of an earlier release, which has none, lines are not known.
   const linesBefore = from.offset === 0 ? 0 : from.line;
-  const linesTo = (end: number) =>
-    linesBefore === undefined ? {} : { lines: { first: linesBefore + end, last: linesBefore + end } };
+  let linesCounted = 0;
+  let linesTwice = 0;
+  const linesTo = (counted: number) => {
+    const end = counted - linesTwice;
+    return linesBefore === undefined ? {} : { lines: { first: linesBefore + end, last: linesBefore + end } };
+  };
   let items: Item[] = [];
   for await (const { record, info } of records(path, again(first.value, content), delimiter)) {
+    // Within quotes the parser counts \r\n as the ends of two lines.
+    if (info.lines > linesCounted + 1) linesTwice += record.join("\0").split("\r\n").length - 1;
+    linesCounted = info.lines;
     if (columns === null) {
       columns = columnsOf(record, options.columns, path);
       continue;

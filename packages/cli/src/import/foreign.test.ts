@@ -6,7 +6,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { open } from "@quiverdb/database";
+import { parquetWriteBuffer, type SchemaElement } from "hyparquet-writer";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Postgres, postgres } from "../../../import/test/postgres.ts";
 import { chromaServer, pineconeServer, qdrantServer } from "../../../import/test/stub-servers.ts";
@@ -28,6 +30,7 @@ function quiver(
   args: readonly string[],
   env: Record<string, string> = {},
   onStart: (interrupt: () => void) => void = () => undefined,
+  input = "",
 ): Promise<Result> {
   const own = Object.entries(process.env).filter(
     ([name]) => !/^(QUIVER|QDRANT|PG|CHROMA|PINECONE)/.test(name),
@@ -45,6 +48,7 @@ function quiver(
     err += text;
   });
   onStart(() => child.kill("SIGINT"));
+  child.stdin.end(input);
   return new Promise((done) => child.once("close", (code) => done({ code, out, err })));
 }
 
@@ -64,10 +68,44 @@ async function recordsOf(name: string, ...ids: string[]) {
   }
 }
 
-const file = (name: string, content: string): string => {
-  writeFileSync(join(folder, name), content);
+const file = (name: string, content: string | ArrayBuffer): string => {
+  writeFileSync(join(folder, name), typeof content === "string" ? content : new Uint8Array(content));
   return name;
 };
+
+/** A file as Pinecone imports it: lists, a struct, and metadata as a text of JSON, of which that of row 4 is none. */
+function pineconeParquet(rows: number): ArrayBuffer {
+  const list = (name: string, type: "FLOAT" | "INT64"): SchemaElement[] => [
+    { name, repetition_type: "OPTIONAL", converted_type: "LIST", num_children: 1 },
+    { name: "list", repetition_type: "REPEATED", num_children: 1 },
+    { name: "element", repetition_type: "OPTIONAL", type },
+  ];
+  const each = <T>(value: (i: number) => T): T[] => Array.from({ length: rows }, (_, i) => value(i));
+  return parquetWriteBuffer({
+    schema: [
+      { name: "root", num_children: 4 },
+      { name: "id", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "REQUIRED" },
+      ...list("values", "FLOAT"),
+      { name: "sparse_values", repetition_type: "OPTIONAL", num_children: 2 },
+      ...list("indices", "INT64"),
+      ...list("values", "FLOAT"),
+      { name: "metadata", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "OPTIONAL" },
+    ],
+    columnData: [
+      { name: "id", data: each((i) => `v${i}`) },
+      { name: "values", data: each((i) => [i, 0.5]) },
+      {
+        name: "sparse_values",
+        data: each((i) => ({ indices: [BigInt(i), BigInt(i + 2)], values: [1, 0.25] })),
+      },
+      {
+        name: "metadata",
+        data: each((i) => (i === 3 ? "no JSON" : JSON.stringify({ title: `title ${i}`, n: i }))),
+      },
+    ],
+    rowGroupSize: 10,
+  });
+}
 
 const point = (id: number, vector: unknown = [id, 1]) =>
   JSON.stringify({ id, payload: { content: `text ${id}` }, vector });
@@ -256,6 +294,103 @@ describe("an export", () => {
     expect(await recordsOf("exported", "4")).toMatchObject({ count: 2, records: [{ text: "text 4" }] });
   });
 
+  it("[J12] is recognized without --from, in every layout, compressed, and from standard input", async () => {
+    const points = Array.from({ length: 3 }, (_, i) => point(i + 1));
+    const text = points.join("\n");
+    const page = JSON.stringify({ result: { points: points.map((each) => JSON.parse(each)) } }, null, 1);
+    const vectors = JSON.stringify({ vectors: { a: { id: "a", values: [1, 0] } } });
+    const chroma = JSON.stringify({ ids: ["a"], embeddings: [[1, 0]], documents: ["bees"] });
+    for (const [name, content, told, count] of [
+      ["q.jsonl", text, 'points of Qdrant with "payload" and "vector", read as with --from qdrant.', 3],
+      ["q.json", page, "points of Qdrant", 3],
+      ["q.jsonl.gz", gzipSync(text), "points of Qdrant", 3],
+      ["p.json", vectors, 'vectors of Pinecone with "values"', 1],
+      ["c.json", chroma, 'pages of Chroma with "ids", "embeddings" and "documents"', 1],
+      ["g.csv", 'id,embedding\n1,"[1,0]"\n', "rows of pgvector", 1],
+    ] as const) {
+      writeFileSync(join(folder, name), content);
+      const collection = `recognized ${name}`;
+      const done = await quiver([collection, name, "--create"]);
+      expect(done).toMatchObject({ code: 0, err: expect.stringContaining(`${name}: ${told}`) });
+      expect((await recordsOf(collection)).count).toBe(count);
+    }
+    const named = await quiver(["recognized q.json", "q.jsonl", "--column", "text=content", "--quiet"]);
+    // The collection was made without texts.
+    expect(named).toMatchObject({ code: 3, err: expect.stringContaining("q.jsonl:1: rejected") });
+    const piped = await quiver(["recognized q.json", "-"], {}, undefined, text);
+    expect(piped).toMatchObject({
+      code: 0,
+      err: expect.stringContaining("standard input: points of Qdrant"),
+    });
+    expect(await quiver(["recognized q.json", "q.jsonl", "--format", "jsonl"])).toMatchObject({ code: 3 });
+  });
+
+  it("[J12] that is not clear is refused before anything is made, with the --from to give", async () => {
+    const mixed = file("mixed.jsonl", `${point(1)}\n{"id":2,"vector":[1,0],"title":"x"}`);
+    const { code, err } = await quiver(["unclear", mixed, "--create"]);
+    expect(code).toBe(2);
+    expect(err).toContain('line 2 has "vector", but also "title"');
+    expect(err).toContain("Give --from qdrant");
+    const own = file("own-lines.jsonl", '{"id":"a","dense_values":[1,0]}');
+    file("only.jsonl", point(1));
+    expect(await quiver(["unclear", "only.jsonl", own, "--create"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("own-lines.jsonl has records of Quiver"),
+    });
+    const body = file("body.json", '{"vectors":[{"id":"a","dense_values":[1,0]}]}');
+    expect(await quiver(["unclear", body, "--create"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("is a request or an answer of Quiver"),
+    });
+    const database = await open(dataDir);
+    expect((await database.listCollections()).map(({ name }) => name)).not.toContain("unclear");
+    await database.close();
+  });
+
+  it("[J12] of another database than --from says is refused with what it looks like", async () => {
+    const points = file("not-pinecone.jsonl", `${point(1)}\n${point(2)}\n`);
+    expect(await quiver(["wrong", points, "--from", "pinecone", "--create"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(
+        'has points of Qdrant with "payload" and "vector", and is no export of pinecone. Give --from qdrant',
+      ),
+    });
+    const database = await open(dataDir);
+    expect((await database.listCollections()).map(({ name }) => name)).not.toContain("wrong");
+    await database.close();
+  });
+
+  it("[J12] of Pinecone as Parquet is recognized, with its sparse vectors and its metadata", async () => {
+    const name = file("vectors.parquet", pineconeParquet(25));
+    const done = await quiver(["parquet", name, "--create", "--column", "text=title"]);
+    // One record is rejected.
+    expect(done).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('vectors.parquet: vectors of Pinecone with "values" in Parquet'),
+    });
+    expect(await recordsOf("parquet", "v7")).toMatchObject({
+      count: 24,
+      records: [
+        {
+          dense_values: [7, 0.5],
+          sparse_indices: [7, 9],
+          text: "title 7",
+          metadata: { n: 7 },
+        },
+      ],
+    });
+    expect(done.err).toMatch(/vectors\.parquet, record 4: rejected.*metadata that is no object/);
+    expect(await quiver(["parquet", name, "--from", "qdrant"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("Give --from pinecone"),
+    });
+    const table = file("table.parquet", parquetWriteBuffer({ columnData: [{ name: "id", data: ["a"] }] }));
+    expect(await quiver(["parquet", table, "--from", "qdrant"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("is a Parquet file, and --from qdrant does not read those"),
+    });
+  });
+
   it("with several vectors needs a choice, which is told as an option of the command line", async () => {
     const lines = [point(1), point(2, { title: [1, 0], body: [0, 1] })];
     const path = file("named.jsonl", lines.join("\n"));
@@ -295,6 +430,10 @@ it("an option of another database is a wrong use for a file that is none of its 
 
 it.each([
   [["c", "f.jsonl", "--source", "books"], "--source belongs to --from"],
+  [
+    ["c", "http://me:secret@127.0.0.1:1"],
+    "http://127.0.0.1:1 is the address of a server; say of which database",
+  ],
   [["c", "f.jsonl", "--from", "qdrant", "--format", "csv"], "Give --from or --format, not both"],
   [["c", "f.jsonl", "--from", "qdrant", "--source", "books"], "--source belongs to the address of a server"],
   [["c", "f.jsonl", "--from", "weaviate"], "Allowed choices are chroma, pgvector, pinecone, qdrant"],

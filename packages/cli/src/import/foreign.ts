@@ -88,10 +88,10 @@ export function nameOfServer(address: string, name: string, namespace?: string):
   return `${protocol}//${host}${pathname === "/" ? "" : pathname}#${inside}`;
 }
 
-/** Opens a file, or the server. @throws UsageError for what the options of the command line can solve */
-export async function openForeign(path: string, foreign: Foreign) {
+/** Opens a file, or the server. @param parquet the lines of a Parquet file. @throws UsageError for what the options of the command line can solve */
+export async function openForeign(path: string, foreign: Foreign, parquet?: AsyncIterable<Uint8Array>) {
   const { format, options, server, signal } = foreign;
-  const file = path === standardInput ? standardInputStream() : path;
+  const file = parquet ?? (path === standardInput ? standardInputStream() : path);
   const readerOptions = { ...options, signal } as ReaderOptions<ImportFormat>;
   try {
     return await openImport(format, server ?? file, readerOptions);
@@ -103,18 +103,22 @@ export async function openForeign(path: string, foreign: Foreign) {
 /**
  * Yields the records behind `from`, a page at a time.
  * @param onRead called with what was read so far: bytes of a file, records of a server
+ * @param parquet the lines of a Parquet file, whose reader tells itself what was read
  */
 export async function* readForeign(
   path: string,
   from: ReadFrom,
   foreign: Foreign,
   onRead: (amount: number) => void,
+  parquet?: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Item[]> {
-  const reader = await openForeign(path, foreign);
+  const reader = await openForeign(path, foreign, parquet);
   try {
     for await (const page of reader.pages(from.cursor)) {
-      onRead(foreign.server === undefined ? reader.bytesRead : page.start + page.records.length);
-      yield itemsOf(page);
+      if (parquet === undefined)
+        onRead(foreign.server === undefined ? reader.bytesRead : page.start + page.records.length);
+      // The rows of Parquet have numbers, and no lines.
+      yield itemsOf(parquet === undefined ? page : { ...page, lines: undefined });
     }
   } catch (error) {
     // Records before this one may have been sent already.

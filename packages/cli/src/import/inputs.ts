@@ -15,7 +15,7 @@ import { type IdOptions, type RowIds, rowIds } from "./ids.ts";
 import { openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
 import type { Item, Position, ReadFrom } from "./item.ts";
 import { readJsonArray, readJsonLines, type Unknown } from "./json-lines.ts";
-import { readParquet } from "./parquet.ts";
+import { isPineconeParquet, linesOfParquet, readParquet } from "./parquet.ts";
 import { nameOf, type Unit, unitOf } from "./place.ts";
 import { npyHeader, npyHeaderBytesMax, readDimension, readF32, readFvecs, readNpy } from "./rows.ts";
 
@@ -85,6 +85,12 @@ async function inspectServer(path: string, foreign: Foreign): Promise<Input> {
   return { path, format: foreign.format, unit: "record", size: recordsTotal, shape };
 }
 
+/** Whether a file is Parquet, by its name or its first bytes. */
+async function isParquetFile(path: string): Promise<boolean> {
+  if (path === standardInput) return false;
+  return /\.parquet$/i.test(path) || (await readStart(path, 4)).toString("latin1") === "PAR1";
+}
+
 /**
  * Finds out whether files are exports of another database.
  * @returns undefined if they are none
@@ -96,8 +102,7 @@ export async function recognizeExports(
   let first: { path: string; format: ImportFormat | undefined; what: string } | undefined;
   for (const path of paths) {
     await sizeOf(path);
-    const isJsonOrCsv = ["jsonl", "json", "csv"].includes(await detectFormat(path));
-    const found = isJsonOrCsv ? recognize(await readStart(path, recognizedBytes)) : undefined;
+    const found = await recognizeFile(path, await detectFormat(path));
     if (found !== undefined && found.format === undefined) throw unclear(nameOf(path), found);
     const { format, what = "records of Quiver" } = found ?? { format: undefined };
     first ??= { path, format, what };
@@ -107,6 +112,36 @@ export async function recognizeExports(
       );
   }
   return first?.format === undefined ? undefined : { format: first.format, what: first.what };
+}
+
+async function recognizeFile(path: string, format: Format): Promise<Recognition | undefined> {
+  if (format === "parquet")
+    return (await isPineconeParquet(path))
+      ? { format: "pinecone", what: 'vectors of Pinecone with "values" in Parquet' }
+      : undefined;
+  const isJsonOrCsv = ["jsonl", "json", "csv"].includes(format);
+  return isJsonOrCsv ? recognize(await readStart(path, recognizedBytes)) : undefined;
+}
+
+/**
+ * Refuses files that are clearly something else than exports of the database that was named: of their records most would be lost.
+ * @throws UsageError with what they look like; CommandError for a missing file
+ */
+export async function refuseOtherExports(paths: readonly string[], from: ImportFormat): Promise<void> {
+  for (const path of paths) {
+    await sizeOf(path);
+    const isParquet = await isParquetFile(path);
+    const start = isParquet ? undefined : await readStart(path, recognizedBytes);
+    const found = start === undefined ? await recognizeFile(path, "parquet") : recognize(start);
+    if (found?.format !== undefined && found.format !== from)
+      throw new UsageError(
+        `${nameOf(path)} has ${found.what}, and is no export of ${from}. Give --from ${found.format}, or no --from.`,
+      );
+    if (isParquet && from !== "pinecone")
+      throw new UsageError(
+        `${path} is a Parquet file, and --from ${from} does not read those. Without --from its columns are fields of the records; --column names them.`,
+      );
+  }
 }
 
 function unclear(title: string, { candidates, why }: Extract<Recognition, { why: string }>): UsageError {
@@ -179,16 +214,20 @@ async function* itemsOf(
   ids: RowIds | undefined,
   progress: { bytes: number },
 ): AsyncGenerator<readonly Item[]> {
+  const onPart = (part: number) => {
+    progress.bytes = Math.round(part * size);
+  };
   if (options.foreign !== undefined) {
-    yield* readForeign(path, start, options.foreign, (amount) => {
+    const isParquet = options.foreign.server === undefined && (await isParquetFile(path));
+    const lines = isParquet ? linesOfParquet(path, onPart) : undefined;
+    const onRead = (amount: number) => {
       progress.bytes = amount;
-    });
+    };
+    yield* readForeign(path, start, options.foreign, onRead, lines);
     return;
   }
   if (format === "parquet") {
-    yield* readParquet(path, start, options.table, (part) => {
-      progress.bytes = Math.round(part * size);
-    });
+    yield* readParquet(path, start, options.table, onPart);
     return;
   }
   const header = format === "npy" ? npyHeader(await readStart(path, npyHeaderBytesMax), path) : undefined;

@@ -47,24 +47,72 @@ export async function* readParquet(
   options: TableOptions,
   onRead: (part: number) => void,
 ): AsyncGenerator<Item[]> {
-  const { file, metadata } = await openParquet(path);
-  const names = parquetSchema(metadata).children.map(({ element }) => element.name);
-  const columns = columnsOf(names, options.columns, path);
-  const rows = Number(metadata.num_rows);
+  const opened = await openParquet(path);
+  const columns = columnsOf(namesOf(opened), options.columns, path);
+  for await (const { rows, start } of slicesOf(path, opened, from.number, onRead))
+    yield rows.map((row, i) => itemOf(columns, row, start + i + 1));
+}
+
+/** The columns of the files that Pinecone imports. */
+const pineconeColumns = ["id", "values", "sparse_values", "metadata"];
+
+/** Whether a file has vectors of Pinecone: `values` are lists, and no column is of another use. */
+export async function isPineconeParquet(path: string): Promise<boolean> {
+  const opened = await openParquet(path);
+  const names = namesOf(opened);
+  const values = parquetSchema(opened.metadata).children.find(({ element }) => element.name === "values");
+  const isList = values !== undefined && values.children.length > 0;
+  return isList && names.includes("id") && names.every((name) => pineconeColumns.includes(name));
+}
+
+/** The rows of a file as lines of JSON. Metadata that is stored as a text is the object in it. */
+export async function* linesOfParquet(
+  path: string,
+  onRead: (part: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const { rows } of slicesOf(path, await openParquet(path), 0, onRead))
+    for (const { metadata, ...row } of rows)
+      yield Buffer.from(
+        `${jsonOf({ ...row, metadata: typeof metadata === "string" ? parsed(metadata) : metadata })}\n`,
+      );
+}
+
+/** A text that is no JSON stays one, and its record is refused for it. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+type Opened = { readonly file: AsyncBuffer; readonly metadata: FileMetaData };
+
+const namesOf = ({ metadata }: Opened): string[] =>
+  parquetSchema(metadata).children.map(({ element }) => element.name);
+
+/** The rows of a file behind the first `before` ones, a slice of a row group at a time. @param onRead see `readParquet` */
+async function* slicesOf(
+  path: string,
+  { file, metadata }: Opened,
+  before: number,
+  onRead: (part: number) => void,
+): AsyncGenerator<{ readonly rows: readonly Record<string, unknown>[]; readonly start: number }> {
+  const total = Number(metadata.num_rows);
   let groupEnd = 0;
   for (const group of metadata.row_groups) {
     const groupStart = groupEnd;
     groupEnd += Number(group.num_rows);
-    for (let start = Math.max(groupStart, from.number); start < groupEnd; start += rowsAtOnce) {
+    for (let start = Math.max(groupStart, before); start < groupEnd; start += rowsAtOnce) {
       const end = Math.min(start + rowsAtOnce, groupEnd);
-      const read = await rowsOf(path, file, metadata, start, end);
-      onRead(end / rows);
-      yield read.map((row, i) => itemOf(columns, row, start + i + 1));
+      const rows = await rowsOf(path, file, metadata, start, end);
+      onRead(end / total);
+      yield { rows, start };
     }
   }
 }
 
-async function openParquet(path: string): Promise<{ file: AsyncBuffer; metadata: FileMetaData }> {
+async function openParquet(path: string): Promise<Opened> {
   if (path === standardInput)
     throw new UsageError("A Parquet file is read from its end, which is not possible with standard input.");
   const file = await asyncBufferFromFile(path);

@@ -77,8 +77,12 @@ describe("a JSON array", () => {
           };
           const lines = await read({ offset: 0, number: 0 });
           expect(lines.map((line) => line.bytes?.toString())).toEqual(values);
-          for (const [i, { end: offset, number, lines: on }] of lines.entries())
+          for (const [i, { end: offset, number, lines: on }] of lines.entries()) {
             expect(await read({ offset, number, line: on?.last })).toEqual(lines.slice(i + 1));
+            const lineAt = (at: number) => bytes.subarray(0, at).toString().split("\n").length;
+            const start = offset - Buffer.byteLength(values[i]);
+            expect(on).toEqual({ first: lineAt(start), last: lineAt(offset) });
+          }
         },
       ),
       { numRuns: 500 },
@@ -139,7 +143,10 @@ describe("a CSV file", () => {
       "has 2 cells, but there are 8 columns",
       'the column "dense_values" is not JSON',
     ]);
-    expect((await itemsOf(optionsOf(path)))[0].json).toContain('"n":9007199254740993');
+    const items = await itemsOf(optionsOf(path));
+    expect(items[0].json).toContain('"n":9007199254740993');
+    // The first row has two lines, and one before the last row is empty.
+    expect(items.map(({ lines }) => lines?.first)).toEqual([3, 4, 5, 7]);
     const asText = await itemsOf(optionsOf(path, { table: { columns: {}, asText: true } }));
     expect(JSON.parse(asText[1].json).metadata).toEqual({ n: "-1.50e3", code: "1e5", ok: "yes" });
     expect(await recordsOf(optionsOf(write("shop.csv.gz", gzipSync(text))))).toEqual(records);

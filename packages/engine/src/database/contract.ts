@@ -289,8 +289,11 @@ export interface Collection {
   count(request?: matching.CountMatching, options?: CallOptions): Promise<matching.Count>;
   /** The values of a field, or of each of several, among the matching records, most frequent first. */
   facet(request: matching.FacetVectors, options?: CallOptions): Promise<matching.Facets>;
-  /** A page of the matching records. Cursors survive writes. */
-  scroll(request?: matching.ScrollVectors, options?: CallOptions): Promise<RecordPage>;
+  /**
+   * A page of the matching records. Cursors survive writes.
+   * @param reader who reads, such as a key of a server: the cursors of one reader are refused from others. Default: all are one.
+   */
+  scroll(request?: matching.ScrollVectors, options?: CallOptions, reader?: string): Promise<RecordPage>;
   /** Records by their ids, in this order; null where there is none. */
   fetch(request: matching.FetchVectors, options?: CallOptions): Promise<readonly (StoredVector | null)[]>;
   /**

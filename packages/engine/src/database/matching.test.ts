@@ -203,13 +203,11 @@ test("[W10] are listed in the order of an indexed field, also while they are wri
     await expect(collection.scroll(request)).rejects.toMatchObject(refusal);
   };
   const order_by = { field: "color" };
-  const markOf = async (request: Parameters<typeof collection.scroll>[0]) =>
-    ((await collection.scroll({ ...request, limit: 1 })).nextCursor ?? "").split(".")[0];
-  const [byColor, byId] = [await markOf({ order_by }), await markOf({})];
-  for (const cursor of ["", "x", btoa("[1]"), `${byColor}.`]) await refused({ cursor, order_by });
-  for (const end of [btoa("[1]"), btoa('["a",1]')]) await refused({ cursor: `${byColor}.${end}`, order_by });
-  for (const id of ["x".repeat(5_000), "\ud800"])
-    await refused({ cursor: `${byId}.${btoa(JSON.stringify([id]))}` });
+  const made = (await collection.scroll({ order_by, limit: 1 })).nextCursor ?? "";
+  const forged = Buffer.from(made, "base64url");
+  forged[20] ^= 1;
+  for (const cursor of ["", "x", btoa("[1]"), made.slice(0, -4), forged.toString("base64url")])
+    await refused({ cursor, order_by });
 });
 
 test("[W10] a cursor belongs to its order and filter, however these are written", async () => {

@@ -5,6 +5,7 @@
 //
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
+import { randomBytes } from "node:crypto";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type {
@@ -69,6 +70,7 @@ export class OpenDatabase implements Database {
   readonly #balance: MemoryBalance;
   readonly snapshots: KeptSnapshots;
   readonly threads: ThreadsOwner;
+  #secret: Uint8Array = new Uint8Array();
   #closing: Promise<void> | null = null;
   readonly #memory: MemoryBudget;
   readonly #limited = new LimitedWork();
@@ -134,6 +136,7 @@ export class OpenDatabase implements Database {
   async open(verified: VerifiedCatalog | undefined): Promise<void> {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
+    this.#secret = await this.#cursorSecret();
     for (const name of verified?.damagedNames ?? [])
       this.#collections.quarantine(
         name,
@@ -159,6 +162,15 @@ export class OpenDatabase implements Database {
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }
 
+  /** 32 random bytes that the data directory keeps from its first start on, so that cursors survive restarts. */
+  async #cursorSecret(): Promise<Uint8Array> {
+    const name = "cursor-secret";
+    const stored = this.credentials.get(name) as string | undefined;
+    const secret = stored ?? randomBytes(32).toString("base64url");
+    if (stored === undefined) await this.credentials.put(name, secret);
+    return Buffer.from(secret, "base64url");
+  }
+
   #dependenciesOf(entry: CatalogEntry): CollectionDependencies {
     return {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
@@ -166,6 +178,7 @@ export class OpenDatabase implements Database {
       builders: this.#builders.share(),
       memoryBudgetBytes: this.#options.memoryBudgetBytes,
       memory: this.#memory,
+      secret: this.#secret,
       log: this.#options.log,
       clock: this.#options.clock,
       saveEntry: (changed) => this.#catalog.save(changed),

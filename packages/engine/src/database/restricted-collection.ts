@@ -48,7 +48,7 @@ export function restrictedCollection(parts: RestrictedParts, rows: Rows): Restri
     exportMatching: (request, options) => records.exportMatching(request, options, rows),
     count: (request, options) => matches.count(request, options, rows),
     facet: (request, options) => matches.facet(request, options, rows),
-    scroll: (request, options) => matches.scroll(request, options, rows),
+    scroll: (request, options, reader) => matches.scroll(request, options, reader, rows),
     fetch: (request, options) => matches.fetch(request, options, rows),
 
     searchDense: (request, options) => searches.searchDense(request, options, rows),

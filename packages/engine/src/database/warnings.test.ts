@@ -100,7 +100,11 @@ const wrong: readonly [Filter, readonly unknown[]][] = [
     [absent("filter.Is.field_name", "Color", "color")],
   ],
   [{ "author.nmae": { prefix: "a" } }, [absent('filter["author.nmae"]', "author.nmae", "author.name")]],
-  [{ zzzzzz: { gte: 1, lt: 3 } }, [absent("filter.zzzzzz", "zzzzzz"), absent("filter.zzzzzz", "zzzzzz")]],
+  [{ zzzzzz: { gte: 1, lt: 3 } }, [absent("filter.zzzzzz", "zzzzzz")]],
+  [
+    { or: [{ colour: "red" }, { kolor: "red" }, { field: "colour", gte: "a", lt: "b" }] },
+    [absent("filter.or[0].colour", "colour", "color"), absent("filter.or[1].kolor", "kolor", "color")],
+  ],
   [
     { and: [{ color: "red" }, { not: { not: { colour: { in: ["red"] } } } }] },
     [absent("filter.and[1].not.not.colour", "colour", "color")],
@@ -174,6 +178,7 @@ test("[W16] a comparison with another type than that of the field's index is nam
   const collection = await make({ color: "keyword", n: "number", ok: "boolean", at: "datetime" });
   for (const [filter, path, words] of [
     [{ n: "5" }, "filter.n", 'field "n" is declared as number, and compared with a string'],
+    [{ n: { gte: "5", lt: "9" } }, "filter.n.gte", "declared as number"],
     [{ n: { in: ["5", true] } }, "filter.n.in", "compared with a string or a boolean"],
     [{ field: "n", gte: "5" }, "filter.gte", "declared as number"],
     [{ n: { prefix: "5" } }, "filter.n.prefix", "Compare it with a number."],

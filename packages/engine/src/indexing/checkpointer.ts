@@ -6,6 +6,10 @@
 // Otherwise the index is built from the records (invariant 5).
 //
 // Each kind of index defines how it is written and read (index/checkpoint-adapter.ts).
+//
+// Invariant: at most one checkpointer at a time uses a place, as a deleted index and one that is created after it have the same. So before
+// the next one begins, the last one is settled: it writes nothing, reads nothing, and has removed what it was told to
+// (database/collection/load-state.ts, indexes.ts).
 
 import { toHex } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -25,12 +29,16 @@ const largeBytes = 16 * 2 ** 20;
 /** A busy index gets a checkpoint after this many changes. */
 const changesBusy = 100_000;
 
+/** An index that was read, the version of its closures, and where its records end. */
+type RestoredIndex = { readonly index: Index; readonly version: number; readonly cursor: number };
+
 export class Checkpointer {
   readonly #place: CheckpointPlace;
   readonly #configuration: string;
   readonly #form: CheckpointAdapter<Index, unknown>;
   readonly #onProblem: (problem: unknown) => void;
   #saving: Promise<void> | undefined;
+  #reading: Promise<unknown> | undefined;
   #isForgotten = false;
 
   /** @param configuration everything that determines the contents of the index, or its hash */
@@ -51,10 +59,14 @@ export class Checkpointer {
     return this.#place.isThere;
   }
 
-  /** The index of the checkpoint, the version of its closures, and where its records end; null when the checkpoint is not valid. */
-  async restore(
-    reader: () => ReadTransaction,
-  ): Promise<{ index: Index; version: number; cursor: number } | null> {
+  /** The index of the checkpoint; null when the checkpoint is not valid. Never rejects. */
+  restore(reader: () => ReadTransaction): Promise<RestoredIndex | null> {
+    const reading = this.#restore(reader);
+    this.#reading = reading;
+    return reading;
+  }
+
+  async #restore(reader: () => ReadTransaction): Promise<RestoredIndex | null> {
     try {
       const { meta, state } = await this.#place.open();
       if (meta.configuration !== this.#configuration) return null;
@@ -120,8 +132,9 @@ export class Checkpointer {
     return true;
   }
 
-  /** Resolves when no checkpoint is being written. The caller that started it gets its error. */
+  /** Resolves when no checkpoint is being written or read. The caller that started it gets its error. */
   async settled(): Promise<void> {
+    await this.#reading;
     try {
       await this.#saving;
     } catch {

@@ -136,14 +136,14 @@ export class IndexUpdater {
     return this.#checkpointer?.keep(this.index, () => this.#log.closedVersion, reader, isLast);
   }
 
-  /** Resolves when no checkpoint is being written. */
+  /** Resolves when no checkpoint is being written or read. */
   async settled(): Promise<void> {
     await this.#checkpointer?.settled();
   }
 
   /** Removes the checkpoint. */
-  forget(): Promise<void> | undefined {
-    return this.#checkpointer?.forget();
+  async forget(): Promise<void> {
+    await this.#checkpointer?.forget();
   }
 
   /** Share of the ordinals [first, first + count) that the index has in their final places, 0 to 1. */

@@ -46,7 +46,7 @@ export class IndexUpdaters {
   >();
   /** Updaters whose failure is being handled. */
   readonly #failed = new WeakSet<IndexUpdater>();
-  /** Updaters of indexes that are out of use; a checkpoint may still be being written. */
+  /** Updaters of indexes that are out of use; a checkpoint may still be being written or read. */
   readonly #dropped = new Set<IndexUpdater>();
   /** Indexes that only running searches still use. */
   #closing: Index[] = [];
@@ -144,8 +144,9 @@ export class IndexUpdaters {
         isTried = true;
         await updater.restore(() => this.#store.beginRead());
       }
-      if (this.#isStopped) updater.index.close();
-      else this.#events.wake();
+      // It may have been dropped meanwhile.
+      if ([...this.all()].includes(updater)) this.#events.wake();
+      else updater.index.close();
     });
   }
 
@@ -206,21 +207,26 @@ export class IndexUpdaters {
       );
   }
 
-  /** Drops an index. Running searches keep it until they end. */
-  drop(kind: IndexKind): void {
+  /** Drops an index. Running searches keep it until they end. @returns resolves when its checkpoint is gone, or could not be removed */
+  async drop(kind: IndexKind): Promise<void> {
     const dropped = this.#updaters.get(kind);
     this.#updaters.delete(kind);
     this.#dropSuccessor(kind);
     this.#background.forget(building(kind));
     if (dropped) this.#closing.push(dropped.index);
     this.closeIndexes();
-    if (dropped !== undefined) {
-      this.#dropped.add(dropped);
-      this.#background.run(`removing the checkpoint of the ${kind} index`, async () => {
-        await dropped.forget();
-        this.#dropped.delete(dropped);
-      });
-    }
+    if (dropped === undefined) return;
+    this.#dropped.add(dropped);
+    const remove = async () => {
+      await dropped.forget();
+      this.#dropped.delete(dropped);
+    };
+    const first = remove();
+    let attempts = 0;
+    this.#background.run(`removing the checkpoint of the ${kind} index`, () =>
+      attempts++ === 0 ? first : remove(),
+    );
+    await Promise.allSettled([first]);
   }
 
   /** Closes the indexes that no search uses any more. */
@@ -243,7 +249,7 @@ export class IndexUpdaters {
     this.closeIndexes();
   }
 
-  /** After `stop`: resolves when no thread writes a checkpoint any more. Only then may the collection's directory be removed. */
+  /** After `stop`: resolves when no thread writes or reads a checkpoint any more. Only then may others, or remove the collection's directory. */
   async written(): Promise<void> {
     await Promise.all([...this.#dropped].map((updater) => updater.settled()));
   }

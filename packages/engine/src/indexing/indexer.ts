@@ -206,15 +206,16 @@ export class Indexer {
     this.#updaters.add(updater);
   }
 
-  /** Drops an index. Running searches keep it until they end; waiting ones are rejected. */
-  drop(kind: IndexKind): void {
+  /** Drops an index. Running searches keep it until they end; waiting ones are rejected. @returns see IndexUpdaters.drop */
+  drop(kind: IndexKind): Promise<void> {
     this.#views.withdraw();
-    this.#updaters.drop(kind);
+    const removed = this.#updaters.drop(kind);
     const error = new QuiverError("index_not_found", `The ${kind} index was deleted meanwhile.`, {
       index_type: kind,
     });
     this.#waiters.refuse(kind, error);
     this.wake();
+    return removed;
   }
 
   /** Called when background work on an index has made progress. */

@@ -17,7 +17,7 @@ import { type Field, fieldNamed } from "../metadata/field.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import { facetsOf } from "./facets.ts";
 import type { FilteredVersion } from "./filter/matching.ts";
-import { type Page, pageByValue } from "./scroll.ts";
+import { type Page, type PageEnd, pageByValue } from "./scroll.ts";
 
 const definition: CollectionDefinition = {
   name: "test",
@@ -108,12 +108,10 @@ function listed(
   isDescending: boolean,
 ): string[] {
   const ids: string[] = [];
-  for (let cursor: string | null = null, page = 0; page === 0 || cursor !== null; page++) {
-    const made: Page = finishAtOnce(
-      pageByValue(version, among, limit, cursor, { field, type, isDescending }),
-    );
+  for (let after: PageEnd | null = null, page = 0; page === 0 || after !== null; page++) {
+    const made: Page = finishAtOnce(pageByValue(version, among, limit, after, { field, type, isDescending }));
     ids.push(...made.ordinals.map(idOf));
-    cursor = made.nextCursor;
+    after = made.end;
   }
   return ids;
 }
@@ -175,15 +173,15 @@ test.each([
     const values = Array.from({ length: 40_000 }, (_, i) => drawnOf(i));
     const version = versionOf(values, type);
     const among = setOf(values.length, () => true);
-    let cursor: string | null = null;
+    let after: PageEnd | null = null;
     for (let page = 0; page < 5; page++) {
-      const work = pageByValue(version, among, 50, cursor, { field, type, isDescending: false });
+      const work = pageByValue(version, among, 50, after, { field, type, isDescending: false });
       const { steps, reads, readsMax, value } = measured(work, version.reads);
       expect(readsMax).toBeLessThanOrEqual(32);
       // With the last one of the page before.
       expect(reads).toBeLessThanOrEqual(53);
       if (page > 0) expect(steps).toBeLessThan(10);
-      cursor = value.nextCursor;
+      after = value.end;
     }
   },
 );

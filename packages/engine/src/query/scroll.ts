@@ -1,11 +1,10 @@
 // How are all matching records read page by page, while others are written?
 //
-// In the order of ids, or of the values of a field with ties by id. A cursor says after which id, or which value and id, the next page goes
-// on, and of which scroll it is (scroll-cursor.ts): it needs no state and survives writes and restarts. Every record that is there all the
-// time is on exactly one page; one that is replaced meanwhile may be on two if its value changes, or on none.
+// In the order of ids, or of the values of a field with ties by id. The next page goes on after the id, or the value and id, at which the
+// page before ended: that needs no state and survives writes and restarts (a cursor is made of it in database/collection/scroll-cursor.ts).
+// Every record that is there all the time is on exactly one page; one that is replaced meanwhile may be on two if its value changes, or on
+// none.
 
-import { QuiverError } from "@quiverdb/protocol/errors";
-import { limits } from "@quiverdb/protocol/limits";
 import { compareText, concatenated, readU32Key, text, utf8 } from "../base/bytes.ts";
 import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";
@@ -25,14 +24,15 @@ import type { FilteredVersion } from "./filter/matching.ts";
 export type Order = { readonly field: Field; readonly type: FieldType; readonly isDescending: boolean };
 
 /** A value by which records are ordered; false and true are 0 and 1. */
-type Value = number | string;
+export type Value = number | string;
 
-/** Where the page before ended. */
-type Cursor = { readonly id: string; readonly value?: Value };
+/** Where a page ended: the id of its last record and, in the order of a field, its value. */
+export type PageEnd = { readonly id: string; readonly value?: Value };
 
-export type Page = { readonly ordinals: readonly number[]; readonly nextCursor: string | null };
+/** The records of a page, and its end if records come behind it. */
+export type Page = { readonly ordinals: readonly number[]; readonly end: PageEnd | null };
 
-type Place = Cursor & { readonly ordinal: number };
+type Place = PageEnd & { readonly ordinal: number };
 
 /** Records that are read, ids that are walked, and pairs of value and ordinal that are tested, at a step. */
 const recordsPerStep = 32;
@@ -46,9 +46,8 @@ export function* pageById(
   version: FilteredVersion,
   among: OrdinalBitmap | null,
   limit: number,
-  given: string | null,
+  after: PageEnd | null,
 ): Steps<Page> {
-  const after = given === null ? null : cursorOf(given, null);
   const isFew = among !== null && among.count <= readPages * limit;
   if (!isFew) return pageOf(yield* walkedIds(version, among, after?.id ?? null, limit + 1), limit);
   const listing = new Listing(version, byId, after, limit);
@@ -59,9 +58,9 @@ export function* pageById(
 /** How records are ordered. */
 type Places = {
   /** What of a record, beside its id, says where it comes; null: it is not listed. */
-  keyOf(record: RecordReader): Pick<Cursor, "value"> | null;
+  keyOf(record: RecordReader): Pick<PageEnd, "value"> | null;
   /** Negative: the first of two comes first. */
-  readonly compare: (a: Cursor, b: Cursor) => number;
+  readonly compare: (a: PageEnd, b: PageEnd) => number;
 };
 
 const byId: Places = { keyOf: () => ({}), compare: (a, b) => compareText(a.id, b.id) };
@@ -92,12 +91,12 @@ function compareValues(a: Value, b: Value): number {
 class Listing {
   readonly #version: FilteredVersion;
   readonly #order: Places;
-  readonly #after: Cursor | null;
+  readonly #after: PageEnd | null;
   readonly #limit: number;
   readonly #first: Least<Place>;
   #read = 0;
 
-  constructor(version: FilteredVersion, order: Places, after: Cursor | null, limit: number) {
+  constructor(version: FilteredVersion, order: Places, after: PageEnd | null, limit: number) {
     this.#version = version;
     this.#order = order;
     this.#after = after;
@@ -158,15 +157,14 @@ function* walkedIds(
 
 const behind = (key: Uint8Array): Uint8Array => concatenated([key, Uint8Array.of(0)]);
 
-/** A page in the order of a field's values. @param among matching records of the version */
+/** A page in the order of a field's values. @param among matching records of the version. @param after the end of a page in this order */
 export function* pageByValue(
   version: FilteredVersion,
   among: OrdinalBitmap,
   limit: number,
-  given: string | null,
+  after: PageEnd | null,
   order: Order,
 ): Steps<Page> {
-  const after = given === null ? null : cursorOf(given, order);
   const listing = new Listing(version, byValue(order), after, limit);
   const index = indexOfField(version.indexes, order.field);
   if (index === undefined || index.type !== order.type || among.count <= readPages * limit)
@@ -269,49 +267,7 @@ function* inTurn<T>(from: number, end: number, isDescending: boolean, at: (i: nu
 
 function pageOf(places: readonly Place[], limit: number): Page {
   const ordinals = places.slice(0, limit).map(({ ordinal }) => ordinal);
-  if (places.length <= limit) return { ordinals, nextCursor: null };
-  return { ordinals, nextCursor: textOf(places[limit - 1]) };
+  if (places.length <= limit) return { ordinals, end: null };
+  const { ordinal: _, ...end } = places[limit - 1];
+  return { ordinals, end };
 }
-
-/** JSON has no infinity. */
-const infinities: Readonly<Record<string, number>> = {
-  "+": Number.POSITIVE_INFINITY,
-  "-": Number.NEGATIVE_INFINITY,
-};
-
-function textOf({ id, value }: Cursor): string {
-  const infinity = Object.keys(infinities).find((sign) => infinities[sign] === value);
-  const parts = value === undefined ? [id] : infinity === undefined ? [id, value] : [id, null, infinity];
-  return toBase64(utf8(JSON.stringify(parts)));
-}
-
-const isId = (text: string): boolean => text.isWellFormed() && utf8(text).length <= limits.idBytesMax;
-
-/** @throws invalid_request if the cursor is none of this order */
-function cursorOf(given: string, order: Order | null): Cursor {
-  try {
-    const [id, value, infinity] = JSON.parse(text(fromBase64(given))) as unknown[];
-    const found = typeof infinity === "string" ? infinities[infinity] : value;
-    const wanted = order === null ? "undefined" : order.type === "keyword" ? "string" : "number";
-    if (typeof id === "string" && typeof found === wanted && isId(id))
-      return { id, ...(order && { value: found as number | string }) };
-  } catch {
-    // It is refused below.
-  }
-  throw new QuiverError(
-    "invalid_request",
-    "cursor is none that this order gave; expected the next_cursor of a page with the same order_by. Begin again without a cursor.",
-    { path: "cursor" },
-  );
-}
-
-function toBase64(bytes: Uint8Array): string {
-  let characters = "";
-  for (const byte of bytes) characters += String.fromCharCode(byte);
-  return btoa(characters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-}
-
-const fromBase64 = (given: string): Uint8Array =>
-  Uint8Array.from(atob(given.replaceAll("-", "+").replaceAll("_", "/")), (character) =>
-    character.charCodeAt(0),
-  );

@@ -63,7 +63,8 @@ export const ScrollVectors = Fields({
   ),
   cursor: Maybe(
     Type.String({
-      description: "The next_cursor of the page before, which had the same filter and order_by.",
+      description:
+        "The next_cursor of the page before, which had the same filter and order_by, and was asked for with the same key.",
     }),
   ),
   order_by: Maybe(

@@ -39,11 +39,11 @@ export const matchingHandlers: Handlers<
     out.add("}");
     return out.end();
   },
-  async scrollVectors({ database, params, body, deadline, work }) {
+  async scrollVectors({ database, access, params, body, deadline, work }) {
     work.task.expect(filterMs);
     const { vectors, nextCursor, warnings } = await database
       .collection(params.collection_id)
-      .scroll(body, deadline);
+      .scroll(body, deadline, access.payer);
     const out = new JsonWriter();
     out.add('{"vectors":');
     await work.task.finish(arrayJson(vectors, out, textOf(body.include)));

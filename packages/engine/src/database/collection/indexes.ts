@@ -185,17 +185,22 @@ export class IndexAdministration {
   }
 
   deleteIndex(index: IndexKind): Promise<void> {
-    return this.#state.gate.pass(() =>
-      this.#load.inTurn(async () => {
+    return this.#state.gate.pass(() => {
+      const deleted = Promise.withResolvers<void>();
+      const turn = this.#load.inTurn(async () => {
         await this.#changeDefinitions({ kind: "deleteIndex", index });
         failpoint("index:undefined");
-        this.#state.indexer?.drop(index);
+        const removed = this.#state.indexer?.drop(index);
         this.#memory.forgetSizes();
         this.#state.dependencies.memory.changed();
         failpoint("index:dropped");
         this.#state.background.once("collecting garbage", collectGarbage);
-      }),
-    );
+        deleted.resolve();
+        // Only the next operation waits: it may need the place of the checkpoint, which a thread may still be writing or reading.
+        await removed;
+      });
+      return Promise.race([deleted.promise, turn]);
+    });
   }
 
   indexes(): Indexes {

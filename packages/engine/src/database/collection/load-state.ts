@@ -69,10 +69,12 @@ export class LoadState {
         failpoint("unload:noted");
         await this.checkpointIndexes();
         failpoint("unload:kept");
-        this.#state.indexer?.stop(
+        const { indexer } = this.#state;
+        indexer?.stop(
           new QuiverError("shutting_down", "The collection was unloaded meanwhile; search again."),
         );
         this.#state.indexer = null;
+        await indexer?.written();
         this.#memory.forgetSizes();
         this.#state.dependencies.memory.changed();
         failpoint("unload:stopped");

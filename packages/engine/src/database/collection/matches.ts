@@ -30,8 +30,8 @@ import { type Found, findVisible, told } from "../../query/filter/warnings.ts";
 import { checkInclude } from "../../query/plan.ts";
 import { invalid } from "../../query/query-legs.ts";
 import { type Order, pageById, pageByValue } from "../../query/scroll.ts";
-import { ScrollMark } from "../../query/scroll-cursor.ts";
 import type { RecordPage } from "../contract.ts";
+import { ScrollCursors } from "./scroll-cursor.ts";
 import type { CollectionState } from "./state.ts";
 
 export class Matches {
@@ -65,23 +65,25 @@ export class Matches {
   async scroll(
     request: ScrollVectors = {},
     options?: CallOptions,
+    reader = "",
     rows: Rows | null = null,
   ): Promise<RecordPage> {
     checkFields(ScrollVectors, request);
     checkInclude(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
+    const { entry, dependencies } = this.#state;
     return this.#read(request.filter, rows, options, function* ({ version, definitions, filter }, find) {
       const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
-      const mark = new ScrollMark(order, filter);
-      const after = cursor === null ? null : mark.endOf(cursor);
+      const cursors = new ScrollCursors(dependencies.secret, [entry.internalId, reader], order, filter);
+      const after = cursor === null ? null : cursors.read(cursor);
       const found = yield* find();
       const page =
         order === null
           ? yield* pageById(version, found?.set ?? null, limit, after)
           : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
       const vectors = yield* vectorsAt(version, page.ordinals);
-      return { vectors, nextCursor: mark.mark(page.nextCursor), ...told(found) };
+      return { vectors, nextCursor: page.end && cursors.make(page.end), ...told(found) };
     });
   }
 

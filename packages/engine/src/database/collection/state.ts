@@ -31,6 +31,8 @@ export type CollectionDependencies = {
   builders: Builders;
   memoryBudgetBytes: number | undefined;
   memory: MemoryBudget;
+  /** Of the data directory; cursors are encrypted with it. */
+  readonly secret: Uint8Array;
   log: DatabaseLog;
   clock(): number;
   /** Makes the load state durable. */

@@ -4,7 +4,7 @@
 // size is one comparison. Of an empty set the reasons are known for nothing (absent-fields.ts), except that a small collection may be read once
 // more for a filter and version.
 //
-// A condition is named only if it must hold, and no record can satisfy it:
+// A condition is named only if it must hold, and no record can satisfy it; of several on one field with the same mistake, the first:
 //
 //   absent_field     no record has a value at the field
 //   type_mismatch    the field is declared with another type than all that it is compared with
@@ -23,6 +23,7 @@ import type { Rows } from "../../collection/rows.ts";
 import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
 import { affirmedLeavesOf, type Filter, type Leaf } from "../../filter/filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import type { Field } from "../../metadata/field.ts";
 import { absentWhereNoneMatch, fieldsOf } from "./absent-fields.ts";
 import { type FilteredVersion, nothingRead, noting, visibleMatches } from "./matching.ts";
 
@@ -49,26 +50,30 @@ export function* warningsOf(
   filter: Filter,
   absent: readonly string[],
 ): Steps<Warning[]> {
-  const warnings: Warning[] = [];
+  /** By mistake and field. */
+  const warnings = new Map<string, Warning>();
+  const add = ({ name }: Field, warning: Warning) => {
+    const mistake = `${warning.code} ${name}`;
+    if (!warnings.has(mistake)) warnings.set(mistake, warning);
+  };
   const definitions = readIndexDefinitions(version.readTxn);
   let known: readonly string[] | undefined;
   for (const leaf of affirmedLeavesOf(filter)) {
     const { field, condition } = leaf;
     if (field.record !== undefined || condition.types === null) continue;
-    if (warnings.length === limits.warningsMax) break;
+    if (warnings.size === limits.warningsMax) break;
     if (absent.includes(field.name)) {
       known ??= yield* fieldsOf(version);
-      warnings.push(absentField(leaf, known));
+      add(field, absentField(leaf, known));
     } else {
       const type = typeOf(definitions, field.name);
       const isOther = !condition.types.some(
         (compared) => type === undefined || compared === scalarTypeOf[type],
       );
-      if (type !== undefined && condition.types.length > 0 && isOther)
-        warnings.push(typeMismatch(leaf, type));
+      if (type !== undefined && condition.types.length > 0 && isOther) add(field, typeMismatch(leaf, type));
     }
   }
-  return warnings;
+  return [...warnings.values()];
 }
 
 const typeOf = (definitions: IndexDefinitions, field: string): FieldType | undefined =>
