@@ -55,6 +55,8 @@ export class ReadAhead {
   readonly #closed = new Set<number>();
   /** All records with smaller ordinals were posted. */
   #end: number;
+  /** Whether more could be posted, but for the time. */
+  #isPosting = false;
 
   /** @param first the ordinal to begin with */
   constructor({ analyse, onArrival, run }: Analysts, first: number) {
@@ -67,7 +69,8 @@ export class ReadAhead {
   /** Whether nothing can be done before `onArrival`, unless there are new rows. */
   get isWaiting(): boolean {
     const [first] = this.#batches;
-    return first !== undefined && first.texts === undefined && first.error === undefined;
+    const isAway = first !== undefined && first.texts === undefined && first.error === undefined;
+    return isAway && !this.#isPosting;
   }
 
   /** Reports a closed record: if it was read already, it is not added. */
@@ -89,7 +92,12 @@ export class ReadAhead {
     onAdded: (cursor: number) => void,
   ): boolean {
     for (;;) {
-      while (this.#batches.length < limits.analysedBatchesMax && this.#end < end) this.#handOut(reader, end);
+      this.#isPosting = this.#canPost(end);
+      while (this.#isPosting) {
+        this.#handOut(reader, end);
+        this.#isPosting = this.#canPost(end);
+        if (isTimeOver()) break;
+      }
       const [first] = this.#batches;
       if (first === undefined) return true;
       if (first.error !== undefined) throw first.error;
@@ -98,6 +106,10 @@ export class ReadAhead {
       this.#batches.shift();
       if (isTimeOver()) return this.#batches.length === 0 && this.#end >= end;
     }
+  }
+
+  #canPost(end: number): boolean {
+    return this.#batches.length < limits.analysedBatchesMax && this.#end < end;
   }
 
   /** @returns whether the whole batch is added */
