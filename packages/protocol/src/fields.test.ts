@@ -16,7 +16,9 @@ describe("unknown fields", () => {
     expect(pathOf(UpsertVectors, { vectors: [{ id: "a" }, { id: "b", metadta: {} }] })).toBe(
       "vectors[1].metadta",
     );
-    expect(pathOf(CreateDenseIndex, { index: { properties: { efSearch: 1 } } })).toBe("index.properties.efSearch");
+    expect(pathOf(CreateDenseIndex, { index: { properties: { efSearch: 1 } } })).toBe(
+      "index.properties.efSearch",
+    );
     const pair = { vectors: [{ sparse_values: [[1, 2], 3, { index: 1, value: 2, weight: 3 }] }] };
     expect(pathOf(UpsertVectors, pair)).toBe("vectors[0].sparse_values[2].weight");
     expect(pathOf(BatchSparseSearch, { query_terms_list: [[[1, 2]], [{ idx: 1 }]] })).toBe(
