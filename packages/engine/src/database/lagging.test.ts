@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import { expect, test } from "vitest";
 import { openDatabase } from "./database.ts";
@@ -10,7 +11,7 @@ import { openDatabase } from "./database.ts";
 const records = 2_000;
 const texts = Array.from({ length: records }, (_, i) => ({
   id: `r${i}`,
-  text: `common ${Array.from({ length: 100 }, (_, j) => `word${100 * i + j}`).join(" ")}`,
+  text: `common ${Array.from({ length: 40 }, (_, j) => `word${40 * i + j}`).join(" ")}`,
 }));
 
 test("[I7] a search that has waited long enough for an index is told so, and never gets less than was acknowledged", async () => {
@@ -38,6 +39,7 @@ test("[I7] a search that has waited long enough for an index is told so, and nev
         if (!isQuiverError(error, "not_ready")) throw error;
         refusals.push(error.details);
       }
+      await sleep(20);
       // The other indexes serve meanwhile.
       const { results } = await collection.searchDense({ query_vector: [1, 0], top_k: 1 });
       expect(results[0].id).toBe("d");

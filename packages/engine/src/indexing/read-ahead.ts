@@ -34,8 +34,8 @@ const batchBytes = 2 ** 19;
 /** Records added between two checks of the clock. */
 const addedPerLook = 16;
 
-/** Check the clock after every text with this many terms. */
-const longText = 5_000;
+/** Terms of them. */
+const termsPerLook = 1_000;
 
 type AddAnalysed = (texts: PreparedRecords) => boolean;
 
@@ -120,6 +120,7 @@ export class ReadAhead {
     onAdded: (cursor: number) => void,
   ): boolean {
     let added = 0;
+    let terms = 0;
     const { end } = this.#batches[0];
     while (!texts.isAtEnd) {
       const { ordinal } = texts;
@@ -130,8 +131,10 @@ export class ReadAhead {
         continue;
       }
       onAdded(ordinal + 1);
-      const isLook = ++added % addedPerLook === 0 || texts.previousLength >= longText;
-      if (isLook && isTimeOver()) return texts.isAtEnd;
+      terms += texts.previousLength;
+      if (++added % addedPerLook !== 0 && terms < termsPerLook) continue;
+      terms = 0;
+      if (isTimeOver()) return texts.isAtEnd;
     }
     return true;
   }

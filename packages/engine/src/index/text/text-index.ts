@@ -33,8 +33,8 @@ import { TextReader } from "./text-search.ts";
 /** Records of a restored index between two checks of the clock. */
 const recordsPerLook = 16_384;
 
-/** Names of a long text that are looked up at a step. */
-const namesPerStep = 4_096;
+/** Names of a text that are looked up at a step: each new one can copy a block of the dictionary that a checkpoint holds. */
+const namesPerStep = 128;
 
 export class TextIndex implements Index {
   readonly #parts: OwnedTextParts;
