@@ -1,9 +1,10 @@
-// A short form of tests/campaigns/fairness.ts: three attacks for two seconds each. It asserts no times.
+// A short form of tests/campaigns/fairness.ts: three attacks for two seconds each, and few words. It asserts no times.
 
 import { routes } from "@quiverdb/protocol/routes";
 import { expect, test } from "vitest";
 import { allAttacks } from "./fairness/attacker.ts";
 import { generatedAttacks } from "./fairness/attacks.ts";
+import { words } from "./fairness/words.ts";
 import { fairness } from "./fairness.ts";
 
 test("[O10] there is an attack for each endpoint that a reader or a writer may call in a loop", () => {
@@ -31,3 +32,8 @@ test.each(["4 exports", "8 of fuzzy words", "searchBatchDense"])(
   },
   120_000,
 );
+
+test("[I7] [H20] beside commits of many new words a neighbour is served, and after a kill the server, then the index", async () => {
+  const seen = await words({ commits: 2, wordsPerCommit: 20_000, isJudged: false }, () => {});
+  expect(Object.keys(seen)).toHaveLength(4);
+}, 120_000);

@@ -3,7 +3,7 @@
 //   node tests/campaigns/fairness.ts [--seconds 15] [--only TEXT] [--judge]
 //
 // A server runs in its own process with a collection of 20,000 records of 128 dimensions, with sparse vectors and texts. A well-behaved
-// client sends 20 small searches per second, first alone, then during each attack (fairness/attacks.ts), which runs in a third process with
+// client sends 20 small searches and reads 4 records per second, first alone, then during each attack (fairness/attacks.ts), which runs in a third process with
 // its own key. `/health/live` is polled in both cases.
 //
 // Promised, and checked with --judge on an otherwise idle machine: the client's p99 during an attack is at most five times its p99 without
@@ -22,7 +22,8 @@ import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Holds } from "./child-probe.ts";
 import { type AttackOrder, type AttackReport, allAttacks } from "./fairness/attacker.ts";
 import type { Attack } from "./fairness/attacks.ts";
-import { collection, dimension, recordOf } from "./fairness/attacks.ts";
+import { bulk, bulkDimension, collection, dimension, recordOf } from "./fairness/attacks.ts";
+import { words } from "./fairness/words.ts";
 import type { Figures } from "./figures.ts";
 import { type ServerProcess, startPatientServer } from "./server-process.ts";
 import { quantile } from "./soak-watch.ts";
@@ -40,12 +41,14 @@ export type FairnessOptions = {
 
 const searchesPerSecond = 20;
 const healthPerSecond = 10;
+const readsPerSecond = 4;
 const p99MsLeast = 50;
 const p99Factor = 5;
 const healthMsMax = 50;
 
 type Seen = {
   readonly searchMs: number[];
+  readonly readMs: number[];
   readonly healthMs: number[];
   readonly statuses: Map<number, number>;
 };
@@ -56,6 +59,7 @@ export type Outcome = {
   readonly p50: number;
   readonly p99: number;
   readonly worst: number;
+  readonly readP99: number;
   readonly healthWorst: number;
   readonly refused: number;
   readonly answered: number;
@@ -106,6 +110,8 @@ async function prepare(client: QuiverClient, records: number, tell: Say): Promis
       Array.from({ length: Math.min(500, records - from) }, (_, i) => recordOf(from + i, random)),
     );
   await shared.load();
+  const written = { name: bulk, dense_vector: { enabled: true, dimension: bulkDimension }, config: {} };
+  await (await client.createCollection(written)).createDenseIndex({ distance_metric_type: "cosine" });
   tell(`${records} records are there`);
   const keyOf = async (name: string, role: "read" | "write") => (await client.createKey({ name, role })).key;
   return {
@@ -146,7 +152,7 @@ async function play(attack: Attack, server: ServerProcess, keys: Keys, seconds: 
 async function watch(port: number, key: string, seconds: number): Promise<Seen> {
   const agent = new Agent({ keepAlive: true });
   const random = randomNumbers(99);
-  const seen: Seen = { searchMs: [], healthMs: [], statuses: new Map() };
+  const seen: Seen = { searchMs: [], readMs: [], healthMs: [], statuses: new Map() };
   const ask = async (method: string, path: string, body: Buffer | undefined, times: number[]) => {
     const beganMs = performance.now();
     const status = await new Promise<number>((done) => {
@@ -182,6 +188,9 @@ async function watch(port: number, key: string, seconds: number): Promise<Seen> 
       const body = Buffer.from(JSON.stringify({ query_vector, top_k: 10 }));
       return ask("POST", `/vectordb/collections/${collection}/search/dense`, body, seen.searchMs);
     }),
+    loop(readsPerSecond, () =>
+      ask("GET", `/vectordb/collections/${collection}/vectors/v1`, undefined, seen.readMs),
+    ),
     loop(healthPerSecond, () => ask("GET", "/health/live", undefined, seen.healthMs)),
   ]);
   await Promise.all(pending);
@@ -191,7 +200,7 @@ async function watch(port: number, key: string, seconds: number): Promise<Seen> 
 
 function outcomeOf(
   attack: string,
-  { searchMs, healthMs, statuses }: Seen,
+  { searchMs, readMs, healthMs, statuses }: Seen,
   holds: Holds,
   report: AttackReport,
 ): Outcome {
@@ -201,6 +210,7 @@ function outcomeOf(
     p50: quantile(searchMs, 0.5),
     p99: quantile(searchMs, 0.99),
     worst: Math.max(...searchMs),
+    readP99: quantile(readMs, 0.99),
     healthWorst: Math.max(...healthMs),
     answered: statuses.get(200) ?? 0,
     refused: searchMs.length - (statuses.get(200) ?? 0),
@@ -208,21 +218,22 @@ function outcomeOf(
   };
 }
 
-function lineOf({ attack, p50, p99, worst, healthWorst, holds, refused, report }: Outcome): string {
+function lineOf({ attack, p50, p99, worst, readP99, healthWorst, holds, refused, report }: Outcome): string {
   const ms = (value: number) => value.toFixed(1).padStart(8);
   const statuses = Object.entries(report.statuses)
     .map(([status, count]) => `${status}: ${count}`)
     .join(", ");
-  return `${attack.padEnd(40)} p50 ${ms(p50)} p99 ${ms(p99)} worst ${ms(worst)} health ${ms(healthWorst)} held ${ms(holds.p99Ms)} ${ms(holds.worstMs)} refused ${refused}   {${statuses}} ${(report.bytes / 2 ** 20).toFixed(1)} MiB`;
+  return `${attack.padEnd(40)} p50 ${ms(p50)} p99 ${ms(p99)} worst ${ms(worst)} read ${ms(readP99)} health ${ms(healthWorst)} held ${ms(holds.p99Ms)} ${ms(holds.worstMs)} refused ${refused}   {${statuses}} ${(report.bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
 /** @throws Error naming each bound that was exceeded */
 function judge([quiet, ...attacked]: readonly Outcome[]): void {
   const p99Max = Math.max(p99MsLeast, p99Factor * quiet.p99);
-  const broken = attacked.flatMap(({ attack, p99, refused, healthWorst }) => [
+  const broken = attacked.flatMap(({ attack, p99, readP99, refused, healthWorst }) => [
     ...(p99 > p99Max
       ? [`during "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
       : []),
+    ...(readP99 > p99Max ? [`during "${attack}" p99 of reads is ${readP99.toFixed(1)} ms`] : []),
     ...(refused > 0 ? [`during "${attack}" ${refused} searches were rejected`] : []),
     ...(healthWorst > healthMsMax
       ? [`during "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
@@ -245,5 +256,10 @@ if (import.meta.main)
     name: "fairness",
     options: { seconds: 15, only: "", judge: false, seed: 1 },
     run: async ({ seconds, only, judge: isJudged }) =>
-      figuresOf(await fairness({ seconds, records: 20_000, only, isJudged }, say)),
+      "a million words".includes(only) && only !== ""
+        ? await words({ commits: 4, wordsPerCommit: 1_000_000, isJudged }, say)
+        : {
+            ...figuresOf(await fairness({ seconds, records: 20_000, only, isJudged }, say)),
+            ...(only === "" && (await words({ commits: 4, wordsPerCommit: 1_000_000, isJudged }, say))),
+          },
   });

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type ClientOptions, createClient, type QuiverClient } from "@quiverdb/client";
 import type { Holds, Probe } from "./child-probe.ts";
 
@@ -156,7 +157,13 @@ export class ServerProcess {
 
   /** Resolves when all collections are recovered. @throws NotStarted, and if it takes too long */
   async ready(): Promise<this> {
+    const endMs = Date.now() + startMsMax;
     await (await this.client()).waitUntilReady({ timeoutMs: startMsMax });
+    // It says that it is ready although an index lags.
+    while ((await this.must("GET", "/health/ready")).includes("collections_recovering")) {
+      if (Date.now() > endMs) throw new Error(`the collections are not recovered after ${startMsMax} ms`);
+      await sleep(100);
+    }
     return this;
   }
 

@@ -84,7 +84,7 @@ export type NewKey = Omit<CreateKey, "filter"> & {
 export type Health = {
   /** The server is running. */
   live: boolean;
-  /** All collections are recovered, and searches are answered. */
+  /** Requests are answered. Right after a crash, searches that need an index that lags can get `not_ready` for a while. */
   ready: boolean;
 };
 

@@ -105,7 +105,11 @@ export const errorKinds = {
   ),
   overloaded: kind(503, "A queue of the server is full, or the request would wait in it for too long.", true),
   shutting_down: kind(503, "The server is stopping and accepts no new requests.", true),
-  not_ready: kind(503, "The server is still recovering its collections.", true),
+  not_ready: kind(
+    503,
+    "The server is still recovering its collections, or an index that the search needs is not up to date yet; details.progress tells how far it is, 0 to 1.",
+    true,
+  ),
   request_timeout: kind(408, "The request did not arrive completely in time.", true),
   deadline_exceeded: kind(
     504,

@@ -149,6 +149,10 @@ export const limits = {
   /** How long a write waits for the indexes before it is rejected (milliseconds), and how many writes of one collection may wait. */
   indexBacklogWaitMs: 10_000,
   indexBacklogWaitingMax: 256,
+  /** A search of a server waits this long (milliseconds) for an index that lags; then it is rejected with its progress. */
+  indexWaitMs: 5_000,
+  /** After a start, a server says that it is ready after this time (milliseconds) even if indexes still lag. */
+  recoveryWaitMs: 2_000,
   /** Searches that may wait for the indexes of one collection. */
   viewWaitersMax: 16_384,
 

@@ -335,7 +335,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     const { database, audit } = owner;
     await registerOpenapi(app, parts.version);
     registerRoutes(app, { ...endpoints, database, audit });
-    registerHealth(app, database);
+    registerHealth(app, database, config.clock);
     metrics.register(app, () => owner.threadMetrics());
     serveOpenapi(app);
     registerDocs(app);

@@ -64,6 +64,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const database = await openDatabase({
     dataDir: config.dataDir,
     readerThreads: config.servingThreads,
+    indexWaitMs: limits.indexWaitMs,
     lockWaitMs: config.lockWaitMs,
     force: config.force,
     memoryBudgetBytes: config.memoryBudgetBytes,

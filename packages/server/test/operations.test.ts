@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { limits } from "@quiverdb/protocol/limits";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
 import { startServer } from "../src/server.ts";
@@ -355,6 +356,32 @@ describe("starting", () => {
     await expect
       .poll(async () => (await second.ask("/health/ready", { key: null })).status, { timeout: 30_000 })
       .toBe(200);
+    await second.end();
+  });
+
+  test("[H20] an index that lags for long after a start does not keep the server from being ready", async () => {
+    const first = await startTestServer();
+    await first.makeCollection("c");
+    const collection_id = "c";
+    let words = 0;
+    const text = () => Array.from({ length: 200 }, () => `word${words++}`).join(" ");
+    const vectors = Array.from({ length: 1_000 }, (_, i) => ({ id: `t${i}`, text: text() }));
+    await first.call("deleteIndex", { collection_id, index_type: "tf-idf" });
+    expect((await first.call("streamingUpsert", { collection_id }, { vectors })).status).toBe(200);
+    await first.call("createTextIndex", { collection_id }, {});
+    await first.close();
+
+    let nowMs = Date.now();
+    const second = await startTestServer({ dataDir: first.dataDir, clock: () => nowMs });
+    const before = await second.ask("/health/ready", { key: null });
+    expect(expectError(before, 503, "not_ready").details.collections_recovering).toBe(1);
+    nowMs += limits.recoveryWaitMs;
+    const ready = await second.ask("/health/ready", { key: null });
+    expect([ready.status, ready.json]).toEqual([200, { status: "ready", collections_recovering: 1 }]);
+    expect((await second.call("getVector", { collection_id, vector_id: "t7" })).status).toBe(200);
+    await second.database.recovered;
+    const after = await second.ask("/health/ready", { key: null });
+    expect(after.json).toEqual({ status: "ready" });
     await second.end();
   });
 

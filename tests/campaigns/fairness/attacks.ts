@@ -12,6 +12,11 @@ export const collection = "shared";
 export const dimension = 128;
 export const sparseDimensions = 5_000;
 
+/** A collection of the same server that is only written to. */
+export const bulk = "bulk";
+export const bulkDimension = 768;
+const bulkRecords = 500;
+
 /** A word of the vocabulary that all texts consist of. */
 export function wordOf(number: number): string {
   const syllables = [
@@ -74,6 +79,21 @@ function post(path: string, bodies: readonly Buffer[]): () => AttackRequest {
   });
 }
 
+/** Requests that each add records to the collection for bulk writes. */
+function bulkWrites(random: () => number): () => AttackRequest {
+  const vectors = Array.from({ length: bulkRecords }, () => {
+    const values = Array.from({ length: bulkDimension }, () => Math.round((random() * 2 - 1) * 1e4) / 1e4);
+    return `,"dense_values":[${values}]}`;
+  });
+  let written = 0;
+  return () => ({
+    method: "POST",
+    path: routes.streamingUpsert.path.replace("{collection_id}", bulk),
+    body: Buffer.from(`{"vectors":[${vectors.map((vector) => `{"id":"b${written++}"${vector}`)}]}`),
+    headers: patient,
+  });
+}
+
 /** Attacks that once blocked a server, with the number of connections that they used. */
 export function namedAttacks(): Attack[] {
   const random = randomNumbers(7);
@@ -122,6 +142,7 @@ export function namedAttacks(): Attack[] {
     attack("16 of top_k 10,000", 16, deep(false)),
     attack("64 of top_k 10,000", 64, deep(false)),
     attack("64 of pages", 64, () => ({ method: "GET", path: pages[turn++ % pages.length] })),
+    { ...attack("8 of bulk writes, 500 x 768", 8, bulkWrites(random)), role: "write" },
   ];
 }
 

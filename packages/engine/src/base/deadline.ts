@@ -84,6 +84,20 @@ export class Deadline {
     return this.#task;
   }
 
+  /** A deadline of the same call and task that is over in so many milliseconds at the latest. */
+  within(timeoutMs: number): Deadline {
+    const sooner = new Deadline({
+      timeoutMs: Math.min(timeoutMs, this.leftMs),
+      signal: this.#signal,
+      recheck: this.#recheck,
+      account: this.#account,
+      workMs: this.#workMs,
+      trace: this.trace,
+    });
+    sooner.#task = this.task;
+    return sooner;
+  }
+
   /** Remaining milliseconds, 0 or more. */
   get leftMs(): number {
     return Math.max(0, this.#endMs - performance.now());

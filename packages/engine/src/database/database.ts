@@ -28,6 +28,7 @@ const optionNames = [
   "transactionIdleMs",
   "builderThreads",
   "readerThreads",
+  "indexWaitMs",
   "versionsKept",
   "lockWaitMs",
   "force",

@@ -186,6 +186,7 @@ export class OpenDatabase implements Database {
       onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
       beginExport: () => this.#limited.beginExport(),
       readerSlots: this.#options.readerThreads ?? 0,
+      indexWaitMs: this.#options.indexWaitMs ?? Number.POSITIVE_INFINITY,
       closeInThreads: (internalId) => this.threads.closeStore(internalId),
     };
   }

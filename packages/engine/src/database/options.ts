@@ -21,6 +21,11 @@ export type DatabaseOptions = {
   builderThreads?: number;
   /** Threads besides the caller's that may search, at most (`Database.threads`). Each takes some memory of every graph. Default 0. */
   readerThreads?: number;
+  /**
+   * How long a search waits for an index that lags behind what was acknowledged; then it is rejected with `not_ready` and the progress.
+   * Default: as long as the call may take.
+   */
+  indexWaitMs?: number;
   /** Number of versions that are kept and listed per collection. Default 1,000. */
   versionsKept?: number;
   /** Receives what happens in the background. Never keys, vectors or texts. */

@@ -5,13 +5,21 @@ import { Checkpointer } from "./checkpointer.ts";
 
 const mib = 2 ** 20;
 
-type Case = { changes: number; count: number; memoryBytes: number; isIdle?: boolean; isLast?: boolean };
+type Case = {
+  changes: number;
+  count: number;
+  memoryBytes: number;
+  linkedEnd?: number;
+  isIdle?: boolean;
+  isLast?: boolean;
+};
 
-/** Whether an idle index would be written to disk. */
+/** Whether an index would be written to disk. */
 async function isKept({
   changes,
   count,
   memoryBytes,
+  linkedEnd,
   isIdle = true,
   isLast = false,
 }: Case): Promise<boolean> {
@@ -28,7 +36,7 @@ async function isKept({
   const none = () => {
     throw new Error("nothing is read here");
   };
-  await checkpointer.keep({ count, memoryBytes } as Index, () => 1, none, isLast);
+  await checkpointer.keep({ count, memoryBytes, linkedEnd } as Index, () => 1, none, isLast);
   return saves === 1;
 }
 
@@ -49,6 +57,26 @@ test.each<[boolean, string, Case]>([
     false,
     "a great share while more is being built",
     { changes: 2_000, count: 10_000, memoryBytes: mib, isIdle: false },
+  ],
+  [
+    true,
+    "a third of much work while more is being built",
+    { changes: 400, count: 1_200, memoryBytes: 100 * mib, isIdle: false },
+  ],
+  [
+    false,
+    "less of it while more is being built",
+    { changes: 390, count: 1_200, memoryBytes: 100 * mib, isIdle: false },
+  ],
+  [
+    false,
+    "a third of what a scan serves meanwhile, while more is being built",
+    { changes: 400, count: 1_200, memoryBytes: 100 * mib, linkedEnd: 800, isIdle: false },
+  ],
+  [
+    true,
+    "very many changes while more is being built",
+    { changes: 100_000, count: 400_000, memoryBytes: 100 * mib, linkedEnd: 1, isIdle: false },
   ],
 ])("[I5] a checkpoint is written: %s, of %s", async (expected, _what, given) => {
   expect(await isKept(given)).toBe(expected);

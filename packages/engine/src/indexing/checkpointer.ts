@@ -26,8 +26,14 @@ import type { ReadTransaction } from "../storage/store.ts";
 const changesMin = 1_000;
 const changesShare = 0.2;
 const largeBytes = 16 * 2 ** 20;
-/** A busy index gets a checkpoint after this many changes. */
+/**
+ * A busy index gets a checkpoint after this many changes. If searches wait for records that it does not have yet, they would wait again after
+ * a crash: then a fraction of its records is enough when the index is so large, however few they are. As that grows with the index, all
+ * checkpoints together write some three times its bytes.
+ */
 const changesBusy = 100_000;
+const busyShare = 1 / 3;
+const busyBytes = 64 * 2 ** 20;
 
 /** An index that was read, the version of its closures, and where its records end. */
 type RestoredIndex = { readonly index: Index; readonly version: number; readonly cursor: number };
@@ -101,7 +107,7 @@ export class Checkpointer {
     const isMuch = changes >= changesMin || (isShare && index.memoryBytes >= largeBytes);
     if (!isMuch && !hasNews) return undefined;
     const isWorthIt = isLast || hasNews || isShare;
-    if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && changes < changesBusy)) return undefined;
+    if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && !isMuchWork(index, changes))) return undefined;
     this.#saving = this.#form
       .save(index, (state, images) => this.#write(index, version(), reader, state, images), isLast)
       .finally(() => {
@@ -148,6 +154,15 @@ export class Checkpointer {
     await this.settled();
     this.#place.remove();
   }
+}
+
+/** Whether so much has changed that a busy index gets a checkpoint. */
+function isMuchWork(index: Index, changes: number): boolean {
+  if (changes >= changesBusy) return true;
+  // With `linkedEnd`, the index scans what is not in its final place yet.
+  return (
+    index.linkedEnd === undefined && changes >= busyShare * index.count && index.memoryBytes >= busyBytes
+  );
 }
 
 /** Whether the version of a checkpoint is in the history of the collection. */

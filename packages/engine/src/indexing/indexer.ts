@@ -262,7 +262,7 @@ export class Indexer {
 
   /**
    * A view at `version` or later that has the given indexes, pinned for the caller, who unpins it.
-   * Helps with the indexing in time slices of the caller. Waits, until the deadline, for work that only builder threads can do.
+   * Until the deadline, it helps with the indexing in time slices of the caller, and waits for work that only builder threads can do.
    */
   acquireView(
     version: number,
@@ -288,7 +288,7 @@ export class Indexer {
   async #workUntil(
     version: number,
     kinds: readonly IndexKind[],
-    { task }: Deadline,
+    deadline: Deadline,
     working: Working,
   ): Promise<View | null> {
     while (!this.#stopped) {
@@ -297,7 +297,8 @@ export class Indexer {
       const view = this.#serving(version, kinds);
       if (view !== null) return view.pin();
       if (isAllDone) return null;
-      await task.slice();
+      await deadline.task.slice();
+      deadline.check();
       if (working.refusal) throw working.refusal.reason;
     }
     return null;

@@ -99,6 +99,8 @@ export class IndexingSlices {
         if (!updater.isBuilt || updater.watermark >= head.version || advance(updater)) continue;
         isKept = true;
         this.#target = { readTxn, head };
+        // A commit of millions of words takes minutes.
+        this.#updaters.keep();
         return updater.isWaiting;
       }
       const built = updaters.filter((updater) => updater.watermark === head.version);

@@ -34,8 +34,8 @@ const batchBytes = 2 ** 19;
 /** Records added between two checks of the clock. */
 const addedPerLook = 16;
 
-/** Check the clock after every text with this many terms. */
-const longText = 5_000;
+/** Terms of them. */
+const termsPerLook = 1_000;
 
 type AddAnalysed = (texts: PreparedRecords) => boolean;
 
@@ -55,6 +55,8 @@ export class ReadAhead {
   readonly #closed = new Set<number>();
   /** All records with smaller ordinals were posted. */
   #end: number;
+  /** Whether more could be posted, but for the time. */
+  #isPosting = false;
 
   /** @param first the ordinal to begin with */
   constructor({ analyse, onArrival, run }: Analysts, first: number) {
@@ -67,7 +69,8 @@ export class ReadAhead {
   /** Whether nothing can be done before `onArrival`, unless there are new rows. */
   get isWaiting(): boolean {
     const [first] = this.#batches;
-    return first !== undefined && first.texts === undefined && first.error === undefined;
+    const isAway = first !== undefined && first.texts === undefined && first.error === undefined;
+    return isAway && !this.#isPosting;
   }
 
   /** Reports a closed record: if it was read already, it is not added. */
@@ -89,7 +92,12 @@ export class ReadAhead {
     onAdded: (cursor: number) => void,
   ): boolean {
     for (;;) {
-      while (this.#batches.length < limits.analysedBatchesMax && this.#end < end) this.#handOut(reader, end);
+      this.#isPosting = this.#canPost(end);
+      while (this.#isPosting) {
+        this.#handOut(reader, end);
+        this.#isPosting = this.#canPost(end);
+        if (isTimeOver()) break;
+      }
       const [first] = this.#batches;
       if (first === undefined) return true;
       if (first.error !== undefined) throw first.error;
@@ -100,6 +108,10 @@ export class ReadAhead {
     }
   }
 
+  #canPost(end: number): boolean {
+    return this.#batches.length < limits.analysedBatchesMax && this.#end < end;
+  }
+
   /** @returns whether the whole batch is added */
   #add(
     add: AddAnalysed,
@@ -108,6 +120,7 @@ export class ReadAhead {
     onAdded: (cursor: number) => void,
   ): boolean {
     let added = 0;
+    let terms = 0;
     const { end } = this.#batches[0];
     while (!texts.isAtEnd) {
       const { ordinal } = texts;
@@ -118,8 +131,10 @@ export class ReadAhead {
         continue;
       }
       onAdded(ordinal + 1);
-      const isLook = ++added % addedPerLook === 0 || texts.previousLength >= longText;
-      if (isLook && isTimeOver()) return texts.isAtEnd;
+      terms += texts.previousLength;
+      if (++added % addedPerLook !== 0 && terms < termsPerLook) continue;
+      terms = 0;
+      if (isTimeOver()) return texts.isAtEnd;
     }
     return true;
   }

@@ -2,6 +2,7 @@
 
 import type { Database, DatabaseStatistics } from "@quiverdb/engine/database/contract";
 import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { FastifyInstance } from "fastify";
 
 const options = {
@@ -16,23 +17,30 @@ export function registerLive(app: FastifyInstance): void {
   app.get(livePath, options, async () => ({ status: "live" }));
 }
 
-export function registerHealth(app: FastifyInstance, database: Database): void {
+/** @param clock milliseconds since 1970 */
+export function registerHealth(app: FastifyInstance, database: Database, clock: () => number): void {
   registerLive(app);
+
+  const waitEndMs = clock() + limits.recoveryWaitMs;
 
   app.get("/health/ready", options, async () => {
     // A load balancer must not take the whole server out of service while some collections are intact, so this only reports numbers. The
     // names of the affected collections are not public: the list of collections, the index status and the log have them.
-    if (database.isRecovered) {
-      const degraded = degradedBy(database.statistics());
-      return degraded === undefined ? { status: "ready" } : { status: "degraded", ...degraded };
-    }
-    // Until the indexes have caught up, searches are correct but slower; a load balancer may prefer another server.
-    const collections = database
-      .statistics()
-      .collections.filter((collection) => collection.indexProgress < 1);
-    throw new QuiverError("not_ready", "The server is still recovering its collections. Ask again later.", {
-      collections_recovering: collections.length,
-    });
+    const statistics = database.statistics();
+    const lagging = database.isRecovered
+      ? 0
+      : statistics.collections.filter((collection) => collection.indexProgress < 1).length;
+    // One index that lags for minutes must not keep all other data away: its searches say that it lags, everything else is served.
+    if (!database.isRecovered && clock() < waitEndMs)
+      throw new QuiverError("not_ready", "The server is still recovering its collections. Ask again later.", {
+        collections_recovering: lagging,
+      });
+    const degraded = degradedBy(statistics);
+    return {
+      status: degraded === undefined ? "ready" : "degraded",
+      ...(lagging > 0 && { collections_recovering: lagging }),
+      ...degraded,
+    };
   });
 }
 

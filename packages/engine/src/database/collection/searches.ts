@@ -2,6 +2,7 @@
 //
 // Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { type IndexKind, kinds, type Recall } from "@quiverdb/protocol/shapes/index-definition";
 import type * as search from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
@@ -17,6 +18,7 @@ import type { Rows } from "../../collection/rows.ts";
 import { type IsTime, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import type { Indexer } from "../../indexing/indexer.ts";
 import { answer, type Searched } from "../../query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import * as plan from "../../query/plan.ts";
@@ -30,6 +32,9 @@ import type { LoadState } from "./load-state.ts";
 import type { CollectionState } from "./state.ts";
 
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+/** After a search was rejected because an index lags. */
+const retryAfterSeconds = 2;
+
 type Answering = Tail<Parameters<typeof answer<View>>>;
 
 export class Searches implements Searched<View> {
@@ -202,9 +207,11 @@ export class Searches implements Searched<View> {
     return view.pin();
   }
 
-  /** Loads the collection if necessary, also when it is unloaded meanwhile. */
+  /** Loads the collection if necessary, also when it is unloaded meanwhile. @throws not_ready if the indexes lag for too long */
   async #loadAndAcquire(needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
     const version = this.#state.seenVersion;
+    const { indexWaitMs } = this.#state.dependencies;
+    const patience = deadline.leftMs > indexWaitMs ? deadline.within(indexWaitMs) : deadline;
     const requireNeeded = () =>
       this.#state.read((readTxn) => requireIndexes(this.indexDefinitions(readTxn), needed, this.#state.name));
     for (;;) {
@@ -214,12 +221,26 @@ export class Searches implements Searched<View> {
       // An index that was deleted while the collection was loading never appears in a view.
       requireNeeded();
       try {
-        return await indexer.acquireView(version, needed, deadline);
+        return await indexer.acquireView(version, needed, patience);
       } catch (error) {
         this.#state.gate.assertOpen();
-        if (!indexer.isStopped) throw error;
+        if (indexer.isStopped) continue;
+        throw patience.isOver && !deadline.isOver ? this.#lagging(indexer, needed) : error;
       }
     }
+  }
+
+  /** What a search is told that has waited long enough for the indexes that it needs. */
+  #lagging(indexer: Indexer, needed: readonly IndexKind[]): QuiverError {
+    const end = this.#state.read((_, head) => head.nextOrdinal);
+    const progress = Math.min(...needed.map((kind) => indexer.updater(kind)?.progress(0, end) ?? 0));
+    const percent = Math.floor(1_000 * progress) / 10;
+    return new QuiverError(
+      "not_ready",
+      `The ${needed.join(" or ")} index of the collection '${this.#state.name}' does not have all acknowledged records yet: ` +
+        `it is at ${percent} %, and the search has waited for ${this.#state.dependencies.indexWaitMs} ms. Search again in a few seconds.`,
+      { index_types: [...needed], progress, retry_after_seconds: retryAfterSeconds },
+    );
   }
 
   measureRecall(

@@ -45,6 +45,8 @@ export type CollectionDependencies = {
   beginExport(): () => void;
   /** Serving threads that may search, at most. */
   readonly readerSlots: number;
+  /** How long a search waits for an index that lags. */
+  readonly indexWaitMs: number;
   /** Resolves when no serving thread has the store open. */
   closeInThreads(internalId: string): Promise<void>;
 };

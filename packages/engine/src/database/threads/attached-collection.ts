@@ -4,6 +4,7 @@
 // began, which one load from shared memory tells, and if nothing that it reads was freed, which pinning its epoch tells. Otherwise the
 // thread asks the owner for a newer one; searches that need the same ask once.
 
+import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Deadline } from "../../base/deadline.ts";
 import { EpochReader, tableNumber } from "../../base/epochs.ts";
@@ -99,10 +100,10 @@ export class AttachedCollection implements Searched<AttachedView> {
       deadline.check();
       // One that was asked for earlier may be older than what this search must see.
       const asked = this.#asked.get(what);
-      // If the one who asked had no time left, this search asks itself.
+      // If the one who asked had no time left, this search asks itself; if an index lags, it does so for both.
       const view = await (asked === undefined
         ? this.#ask(what, of, deadline)
-        : deadline.race(asked.catch(() => undefined)));
+        : deadline.race(asked.catch(unlessLagging)));
       if (view !== undefined && view.version >= wanted && view.tryPin()) return view;
       invariant(asked !== undefined, () => `the owner posts version ${view?.version}, after ${wanted}`);
     }
@@ -208,6 +209,10 @@ export class AttachedCollection implements Searched<AttachedView> {
     await this.#store.close();
   }
 }
+
+const unlessLagging = (error: unknown): undefined => {
+  if (isQuiverError(error, "not_ready")) throw error;
+};
 
 const elsewhere = (): never => {
   throw new Elsewhere("a filter is looked up by the owner");

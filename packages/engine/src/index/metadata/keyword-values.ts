@@ -16,7 +16,6 @@ import { sharedArray } from "../../base/shared-array.ts";
 import { type Steps, sortInSteps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../bitmap-builder.ts";
 import { Dictionary, type DictionaryState } from "../text/dictionary.ts";
-import { columnsFor } from "../text/dictionary-reader.ts";
 import { GrowingBitmap } from "./growing-bitmap.ts";
 import type { ValuePart } from "./value-part.ts";
 
@@ -228,20 +227,22 @@ export class KeywordValues {
 
   /** What a checkpoint stores. The images are copies, in shared memory. */
   save(): { state: KeywordState; images: Uint8Array[] } {
-    const { state: dictionary, columns } = this.#dictionary.save();
-    const images = this.#columns.map(({ values, length }) => {
-      const copy = sharedArray(Uint32Array, length);
-      copy.set(values.subarray(0, length));
-      return bytesOf(copy);
+    const { state: dictionary, images, done } = this.#dictionary.save();
+    const columns = this.#columns.map(({ values, length }) => bytesOf(values.subarray(0, length)));
+    const copies = [...images, ...columns].map((bytes) => {
+      const copy = sharedArray(Uint8Array, bytes.length);
+      copy.set(bytes);
+      return copy;
     });
-    return { state: { dictionary, entries: this.pairs }, images: [...columns, ...images] };
+    done();
+    return { state: { dictionary, entries: this.pairs }, images: copies };
   }
 
   /** Empty images of a checkpoint, to be filled with its bytes. */
   static imagesFor({ dictionary, entries }: KeywordState): Uint8Array[] {
     const strings = dictionary.numbersEnd;
     return [
-      ...columnsFor(dictionary),
+      ...Dictionary.imagesFor(dictionary),
       ...[strings, strings, entries, entries].map((length) => bytesOf(sharedArray(Uint32Array, length))),
     ];
   }
@@ -303,4 +304,4 @@ export class KeywordValues {
   }
 }
 
-const bytesOf = (words: Uint32Array): Uint8Array => new Uint8Array(words.buffer);
+const bytesOf = ({ buffer, byteLength }: Uint32Array): Uint8Array => new Uint8Array(buffer, 0, byteLength);

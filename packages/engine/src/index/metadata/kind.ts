@@ -24,7 +24,7 @@ import { MetadataIndex, ValueFinder } from "./metadata-index.ts";
 import { metadataIndexSize } from "./size.ts";
 
 /** Changed when a checkpoint of an earlier version of Quiver has other contents. */
-const metadataFormat = 1;
+const metadataFormat = 2;
 
 export type MetadataKind = Kind<
   MetadataDefinition,

@@ -167,7 +167,7 @@ describe("sparse vectors", () => {
     const index = new SparseIndex();
     const ordinals = Uint32Array.from({ length: 17 }, (_, i) => 7 + 2 * i - (i === 16 ? 1 : 0));
     for (const ordinal of ordinals) index.add(ordinal, Uint32Array.of(1), Float32Array.of(1 + ordinal));
-    index.freeze();
+    finishAtOnce(index.freeze());
     expect(ordinals[16] - ordinals[0]).toBe(31);
     const found = index.reader.search(
       { indices: Uint32Array.of(1), values: Float32Array.of(1) },
@@ -263,7 +263,7 @@ test("records that span as many ordinals as a word has bits, with gaps between t
     const ordinals = [...Array.from({ length: count - 1 }, (_, i) => 40 + i), 71];
     const vector = { indices: Uint32Array.of(3), values: Float32Array.of(2) };
     for (const ordinal of ordinals) index.add(ordinal, vector.indices, vector.values);
-    index.freeze();
+    finishAtOnce(index.freeze());
     for (const one of ordinals) {
       const others = bitmapOf(ordinals.filter((ordinal) => ordinal !== one));
       expect(

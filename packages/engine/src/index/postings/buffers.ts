@@ -5,13 +5,14 @@
 
 import { kinds } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import { assertAscending } from "../contract.ts";
 import { Freezing } from "./freezing.ts";
 import { MutableBuffer } from "./mutable-buffer.ts";
 import type { OwnedParts } from "./posting-parts.ts";
 import type { SegmentSet, SegmentSetOptions } from "./segment-set.ts";
 
-export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed" | "onTermUnused"> & {
+export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed"> & {
   /** Postings have frequencies, and records a length. */
   readonly isText: boolean;
   /** The greatest quantized impact, 15 to 255: the resolution of bounds. */
@@ -20,6 +21,9 @@ export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed" | 
   readonly bufferRecordsMax?: number;
   readonly bufferPostingsMax?: number;
 };
+
+/** Postings that are frozen at a step. */
+const postingsPerStep = 16_384;
 
 const bufferRecords = 8_192;
 const bufferPostings = 262_144;
@@ -88,7 +92,7 @@ export class Buffers {
     else if (buffer.count === 0) {
       this.#parts.buffers.pop();
       this.#addBuffer();
-      this.#giveUp(buffer);
+      this.#segments.forget(buffer.lists.terms);
     }
   }
 
@@ -146,21 +150,22 @@ export class Buffers {
     this.#parts.buffers.shift();
     this.#parts.layout++;
     this.#segments.changes += segment.recordCount;
-    this.#segments.append(segment);
-    this.#giveUp(freezing.buffer);
+    this.#segments.append(segment, freezing.gone);
     this.#segments.beginMerge();
   }
 
-  /** Freezes all records that are in no segment, at once. */
-  freeze(): void {
+  /** Freezes all records that are in no segment now. */
+  *freeze(): Steps<void> {
+    while (this.isFreezing) {
+      this.goOn(postingsPerStep);
+      yield;
+    }
     this.beginFreezing();
-    this.goOn(Number.POSITIVE_INFINITY);
-  }
-
-  /** Forgets a mutable buffer that is no part of the index any more. */
-  #giveUp(buffer: MutableBuffer): void {
-    const { onTermUnused } = this.#options;
-    if (onTermUnused) for (const term of buffer.lists.terms) onTermUnused(term);
+    const freezing = this.#freezing;
+    while (freezing !== undefined && this.#freezing === freezing) {
+      this.goOn(postingsPerStep);
+      yield;
+    }
   }
 
   get memoryBytes(): number {

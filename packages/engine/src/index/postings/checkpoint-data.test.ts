@@ -3,6 +3,7 @@
 
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
+import { anonymous, Task } from "../../base/scheduler.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import { SparseIndex, type SparseState } from "../sparse/sparse-index.ts";
 import { asMap, expectSame } from "../test/reference.ts";
@@ -112,7 +113,7 @@ test.each([1, 2, 3])(
         change(index, held, make, 600, random),
       );
       index.check();
-      const restored = await TextIndex.restored(textOptions, state, load);
+      const restored = await TextIndex.restored(textOptions, state, load, new Task(anonymous));
       restored.check();
       expect(restored.count).toBe(
         [...records.keys()].filter((ordinal) => ordinal < state.postings.end).length,
@@ -192,7 +193,7 @@ test.each([1, 2, 3])(
         change(changing, held, make, 600, random),
       );
       index.check();
-      const restored = await SparseIndex.restored(sparseOptions, state, load);
+      const restored = await SparseIndex.restored(sparseOptions, state, load, new Task(anonymous));
       restored.check();
       const fresh = new SparseIndex(sparseOptions);
       for (const [ordinal, { indices, values }] of records) {

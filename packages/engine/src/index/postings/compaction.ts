@@ -22,9 +22,9 @@ export class Compaction {
   readonly arenas: Arena[] = [];
   readonly #sources: readonly Segment[];
   readonly #makeArena: () => Arena;
-  readonly #rooms: { readonly arena: Arena; readonly at: number }[] = [];
-  /** The target of the segment that is being copied, and the bytes copied so far. */
-  #image: Uint8Array | undefined;
+  readonly #copies: Segment[] = [];
+  /** Room for the segment that is being copied, and the bytes copied so far. */
+  #room: { readonly arena: Arena; readonly at: number; readonly image: Uint8Array } | undefined;
   #copied = 0;
 
   /** @param makeArena makes an empty one */
@@ -36,30 +36,34 @@ export class Compaction {
   /** Copies about the given number of bytes. @returns whether all are copied */
   step(bytes: number): boolean {
     for (let left = bytes; left > 0; ) {
-      const image = this.#image ?? this.#begin();
-      if (image === undefined) return true;
-      const source = this.#sources[this.#rooms.length - 1].image;
+      this.#room ??= this.#begin();
+      if (this.#room === undefined) return true;
+      const { arena, at, image } = this.#room;
+      const source = this.#sources[this.#copies.length].image;
       const piece = source.subarray(this.#copied, this.#copied + Math.ceil(left));
       image.set(piece, this.#copied);
       this.#copied += piece.length;
       left -= piece.length;
-      if (this.#copied === source.length) this.#image = undefined;
+      if (this.#copied < source.length) continue;
+      this.#copies.push(new Segment(arena, at));
+      this.#room = undefined;
+      this.#copied = 0;
     }
-    return this.#image === undefined && this.#rooms.length === this.#sources.length;
+    return this.#copies.length === this.#sources.length;
   }
 
   /** The copies, in the order of the segments. */
   finish(): Segment[] {
-    return this.#rooms.map(({ arena, at }, i) => {
-      const { removedBits, at: from } = this.#sources[i];
-      arena.bytes.set(removedBits, at + removedBits.byteOffset - from);
-      return Segment.restored(arena, at);
-    });
+    for (const [i, copy] of this.#copies.entries()) {
+      copy.removedBits.set(this.#sources[i].removedBits);
+      copy.readRemoved();
+    }
+    return this.#copies;
   }
 
   /** Allocates the copy of the next segment; undefined when no segment is left. */
-  #begin(): Uint8Array | undefined {
-    const source = this.#sources[this.#rooms.length];
+  #begin(): { arena: Arena; at: number; image: Uint8Array } | undefined {
+    const source = this.#sources[this.#copies.length];
     if (source === undefined) return undefined;
     const state = source.state();
     let room =
@@ -70,9 +74,6 @@ export class Compaction {
       room = Segment.makeRoom(arena, state);
     }
     if (room === undefined) throw new Error("Invariant broken: an empty arena has no room for a segment");
-    this.#rooms.push(room);
-    this.#copied = 0;
-    this.#image = room.image;
-    return room.image;
+    return room;
   }
 }

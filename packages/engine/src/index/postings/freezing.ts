@@ -4,7 +4,6 @@
 // nothing is added to it. Freezing leaves out records that were removed before it began. Records removed while it runs are removed
 // from the segment when it replaces the mutable buffer.
 
-import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
 import type { MutableBuffer } from "./mutable-buffer.ts";
 import type { Segment } from "./segment.ts";
@@ -12,6 +11,9 @@ import { type SegmentPlan, SegmentWriter } from "./segment-writer.ts";
 
 /** No record of the segment. */
 const gone = 0xffff_ffff;
+
+/** How many lists get their entries in the directory in the time of some postings; and at least, which takes no time worth counting. */
+export const closedIn = (postings: number): number => Math.max(1_024, 2 * postings);
 
 export class Freezing {
   readonly buffer: MutableBuffer;
@@ -24,6 +26,8 @@ export class Freezing {
   readonly #records: Uint16Array;
   readonly #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
+  /** Terms of the buffer that the segment has no postings of. */
+  readonly gone: number[] = [];
 
   /**
    * @param buffer a mutable buffer with at least one record
@@ -69,19 +73,16 @@ export class Freezing {
     this.#removedLater.push(ordinal);
   }
 
-  /** Writes lists with about this many postings. @returns whether all lists are written */
+  /** Writes lists with about this many postings. @returns whether everything is written */
   step(postings: number): boolean {
-    for (let budget = postings; budget > 0 && this.#at < this.#terms.length; )
+    let budget = postings;
+    while (budget > 0 && this.#at < this.#terms.length)
       budget -= this.#writeList(this.#terms[this.#at++]) + 4;
-    return this.#at === this.#terms.length;
+    return this.#at === this.#terms.length && this.#writer.close(closedIn(budget));
   }
 
   /** The segment. */
   finish(): Segment {
-    invariant(
-      this.#at === this.#terms.length,
-      "a mutable buffer is frozen before all of its lists are written",
-    );
     const segment = this.#writer.finish();
     for (const ordinal of this.#removedLater) segment.remove(segment.recordOf(ordinal));
     return segment;
@@ -97,6 +98,7 @@ export class Freezing {
       this.#records[count] = record;
       this.#values[count++] = read.values[i];
     }
+    if (count === 0) this.gone.push(term);
     this.#writer.addList(term, count, this.#records, this.#values);
     return read.count;
   }

@@ -1,12 +1,14 @@
 // How are several segments merged into one?
 //
-// A merge writes list by list, in the order of terms, a bounded piece at a time, while searches use the old segments. It leaves out
-// records that were removed before it began. Records removed while it runs are removed from the new segment when it is put in place.
+// A merge counts the terms, and then writes list by list, in the order of terms, a bounded piece at a time, while searches use the old
+// segments. It leaves out records that were removed before it began. Records removed while it runs are removed from the new segment when it
+// is put in place.
 
 import { kinds } from "@quiverdb/kernels/postings";
-import type { Arena } from "./arena.ts";
+import { invariant } from "../../base/invariant.ts";
+import { closedIn } from "./freezing.ts";
 import type { Segment } from "./segment.ts";
-import { type ImpactOf, SegmentWriter } from "./segment-writer.ts";
+import type { ImpactOf, SegmentPlan, SegmentWriter } from "./segment-writer.ts";
 
 /** No record of the new segment. */
 const gone = 0xffff_ffff;
@@ -14,22 +16,31 @@ const gone = 0xffff_ffff;
 export class Merge {
   /** Neighbours, by ascending ordinals. */
   readonly sources: readonly Segment[];
-  readonly #writer: SegmentWriter;
+  readonly #plan: Omit<SegmentPlan, "listsMax">;
+  readonly #begin: (plan: SegmentPlan) => SegmentWriter | undefined;
+  /** Undefined while the terms are counted. */
+  #writer: SegmentWriter | undefined;
+  #terms = 0;
   /** Of each source: the new number of a record, or `gone`. */
   readonly #renumbered: readonly Uint32Array[];
   /** Per source: the next list. */
-  readonly #at: number[];
+  #at: number[];
   #records = new Uint16Array(1_024);
   #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
+  /** Terms of which there are fewer lists than in the sources, once for each list. */
+  readonly gone: number[] = [];
 
-  /** @returns undefined if the arena is too full. @param sources segments with at least one record between them */
-  static begin(
-    arena: Arena,
+  /**
+   * @param sources segments with at least one record between them
+   * @param begin undefined where there is no memory
+   */
+  constructor(
     sources: readonly Segment[],
     averageLength: number,
     impactOf: ImpactOf,
-  ): Merge | undefined {
+    begin: (plan: SegmentPlan) => SegmentWriter | undefined,
+  ) {
     const count = sources.reduce((sum, segment) => sum + segment.count, 0);
     const isText = sources[0].kind !== kinds.sparse;
     const ordinals = new Uint32Array(count);
@@ -46,7 +57,7 @@ export class Merge {
       }
       renumbered.push(numbers);
     }
-    const writer = SegmentWriter.begin(arena, {
+    this.#plan = {
       // A frequency that needs four bytes makes the segment wide.
       kind: Math.max(...sources.map((segment) => segment.kind)),
       levels: sources[0].levels,
@@ -54,20 +65,10 @@ export class Merge {
       impactOf,
       ordinals,
       lengths,
-      listsMax: countTerms(sources),
       postingsMax: sources.reduce((sum, segment) => sum + segment.postings, 0),
-    });
-    return writer && new Merge(sources, writer, renumbered, isText);
-  }
-
-  private constructor(
-    sources: readonly Segment[],
-    writer: SegmentWriter,
-    renumbered: readonly Uint32Array[],
-    isText: boolean,
-  ) {
+    };
+    this.#begin = begin;
     this.sources = sources;
-    this.#writer = writer;
     this.#renumbered = renumbered;
     this.#at = sources.map(() => 0);
     this.#values = isText ? new Uint32Array(1_024) : new Float32Array(1_024);
@@ -78,38 +79,65 @@ export class Merge {
     this.#removedLater.push(ordinal);
   }
 
-  /** Merges lists with about this many postings. @returns whether all lists are written */
-  step(postings: number): boolean {
-    for (let budget = postings; budget > 0; ) {
-      const term = this.#nextTerm();
-      if (term === undefined) return true;
-      budget -= this.#mergeList(term) + 4;
+  /** Merges lists with about this many postings. @returns whether everything is written; "full" where there is no memory for it */
+  step(postings: number): boolean | "full" {
+    let budget = postings;
+    if (this.#writer === undefined) {
+      budget = this.#count(postings);
+      if (budget <= 0) return false;
+      this.#writer = this.#begin({ ...this.#plan, listsMax: this.#terms });
+      if (this.#writer === undefined) return "full";
+      this.#at = this.sources.map(() => 0);
     }
-    return this.#nextTerm() === undefined;
+    let term = this.#nextTerm();
+    for (; budget > 0 && term !== undefined; term = this.#nextTerm())
+      budget -= this.#mergeList(term, this.#writer) + 4;
+    return term === undefined && this.#writer.close(closedIn(budget));
+  }
+
+  /** Counts different terms of all sources. @returns what is left of a number of postings when they are counted; otherwise none */
+  #count(postings: number): number {
+    const { sources } = this;
+    const at = this.#at;
+    for (let budget = postings; budget > 0; budget--) {
+      const term = this.#nextTerm();
+      if (term === undefined) return budget;
+      this.#terms++;
+      for (let i = 0; i < at.length; i++)
+        if (at[i] < sources[i].listCount && sources[i].terms[at[i]] === term) at[i]++;
+    }
+    return 0;
   }
 
   /** The new segment. */
   finish(): Segment {
+    invariant(this.#writer !== undefined, "a merge is finished before it has begun to write");
     const segment = this.#writer.finish();
     for (const ordinal of this.#removedLater) segment.remove(segment.recordOf(ordinal));
     return segment;
   }
 
   #nextTerm(): number | undefined {
+    const { sources } = this;
+    const at = this.#at;
     let least: number | undefined;
-    for (const [i, segment] of this.sources.entries()) {
-      const at = this.#at[i];
-      if (at < segment.listCount && (least === undefined || segment.terms[at] < least))
-        least = segment.terms[at];
+    for (let i = 0; i < at.length; i++) {
+      if (at[i] === sources[i].listCount) continue;
+      const term = sources[i].terms[at[i]];
+      if (least === undefined || term < least) least = term;
     }
     return least;
   }
 
   /** @returns how many postings were read */
-  #mergeList(term: number): number {
+  #mergeList(term: number, writer: SegmentWriter): number {
     let read = 0;
+    let lists = 0;
     for (const [i, segment] of this.sources.entries())
-      if (segment.terms[this.#at[i]] === term) read += segment.countOf(this.#at[i]);
+      if (segment.terms[this.#at[i]] === term) {
+        read += segment.countOf(this.#at[i]);
+        lists++;
+      }
     this.#reserve(read);
     let count = 0;
     for (const [i, segment] of this.sources.entries()) {
@@ -118,7 +146,8 @@ export class Merge {
       this.#at[i]++;
       count = this.#append(segment, list, this.#renumbered[i], count);
     }
-    this.#writer.addList(term, count, this.#records, this.#values);
+    for (let left = count === 0 ? 0 : 1; left < lists; left++) this.gone.push(term);
+    writer.addList(term, count, this.#records, this.#values);
     return read;
   }
 
@@ -146,18 +175,5 @@ export class Merge {
     this.#records = new Uint16Array(2 * count);
     const Values = this.#values.constructor as new (length: number) => Float32Array | Uint32Array;
     this.#values = new Values(2 * count);
-  }
-}
-
-/** Different terms in all segments. */
-function countTerms(segments: readonly Segment[]): number {
-  if (segments.length === 1) return segments[0].listCount;
-  const at = segments.map(() => 0);
-  for (let count = 0; ; count++) {
-    let least = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < segments.length; i++)
-      if (at[i] < segments[i].listCount) least = Math.min(least, segments[i].terms[at[i]]);
-    if (least === Number.POSITIVE_INFINITY) return count;
-    for (let i = 0; i < segments.length; i++) if (segments[i].terms[at[i]] === least) at[i]++;
   }
 }

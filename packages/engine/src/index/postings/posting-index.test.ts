@@ -1,6 +1,7 @@
 // Long lists, several segments, merges and removals, which the small sequences of the indexes' own tests do not reach.
 
 import { describe, expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import type { Visible } from "../contract.ts";
 import { SparseIndex } from "../sparse/sparse-index.ts";
 import type { SparseVector } from "../sparse/sparse-reader.ts";
@@ -258,7 +259,7 @@ test("with a threshold, the records whose greatest postings add most are found, 
       index[ordinal % 2 === 0 ? "remove" : "retire"](ordinal);
       retired.add(ordinal);
     }
-    index.freeze();
+    finishAtOnce(index.freeze());
     index.check();
     for (const threshold of [0.02, 0.1, 0.3, 0.6, 0.95])
       for (const count of [2, 6, 25]) {

@@ -18,6 +18,8 @@
 //
 // This class is the writer's side; `reader` and `searcher` cannot change anything. It keeps the buffers (buffers.ts) and the segments in step.
 
+import type { Task } from "../../base/scheduler.ts";
+import type { Steps } from "../../base/steps.ts";
 import { nextMemoryId } from "../attached.ts";
 import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import { type BufferOptions, Buffers } from "./buffers.ts";
@@ -91,7 +93,7 @@ export class PostingIndex {
 
   /** Whether nothing is being frozen or merged. */
   get isIdle(): boolean {
-    return !this.#segments.isMerging && !this.#buffers.isFreezing;
+    return !this.#segments.isMerging && !this.#buffers.isFreezing && !this.#segments.isReporting;
   }
 
   /** Records of segments that are new or closed since the last checkpoint of the index. */
@@ -169,8 +171,9 @@ export class PostingIndex {
 
   /** Continues freezing and merging for about this many postings. @returns whether there is more to do */
   work(postings: number): boolean {
-    if (!this.#buffers.isFreezing) return this.#segments.work(postings);
-    this.#buffers.goOn(postings);
+    const left = this.#segments.report(postings);
+    if (left > 0 && this.#buffers.isFreezing) this.#buffers.goOn(left);
+    else if (left > 0) this.#segments.work(left);
     return !this.isIdle;
   }
 
@@ -188,9 +191,14 @@ export class PostingIndex {
     return this.#segments.compact(postings);
   }
 
-  /** Freezes all records that are in no segment, at once. */
-  freeze(): void {
-    this.#buffers.freeze();
+  /** Freezes all records that are in no segment now, in steps. */
+  freeze(): Steps<void> {
+    return this.#buffers.freeze();
+  }
+
+  /** Begins to freeze them, unless others are being frozen. */
+  beginFreezing(): void {
+    if (!this.#buffers.isFreezing) this.#buffers.beginFreezing();
   }
 
   // ---- Memory and checkpoints
@@ -226,14 +234,16 @@ export class PostingIndex {
   /**
    * Restores an index from a checkpoint. It includes retired records, which must be removed.
    * @param load fills the images with the checkpoint's bytes, in the order of `save`
+   * @param task in whose time slices this is done
    */
   static async restored(
     options: PostingOptions,
     state: PostingState,
     load: (images: Uint8Array[]) => Promise<void>,
+    task: Task,
   ): Promise<PostingIndex> {
     const index = new PostingIndex(options);
-    await index.#segments.restore(state.segments, load);
+    await index.#segments.restore(state.segments, load, task);
     index.#buffers.restore(state.end);
     return index;
   }
@@ -245,6 +255,7 @@ export class PostingIndex {
   }
 
   check(): void {
+    this.#segments.report(Number.POSITIVE_INFINITY);
     this.#segments.checkArenas();
     this.#buffers.check();
     const isMerged = (segment: Segment) => this.#segments.isMerged(segment);

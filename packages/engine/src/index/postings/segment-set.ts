@@ -5,18 +5,19 @@
 
 import { failpoint } from "../../base/failpoint.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Task } from "../../base/scheduler.ts";
 import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
 import { Compaction, isWorthCompacting } from "./compaction.ts";
 import { Merge } from "./merge.ts";
 import { type Leisure, toMerge } from "./merge-choice.ts";
 import type { OwnedParts } from "./posting-parts.ts";
 import { Segment, type SegmentState } from "./segment.ts";
-import type { ImpactOf } from "./segment-writer.ts";
+import { type ImpactOf, SegmentWriter } from "./segment-writer.ts";
 
 export type SegmentSetOptions = ArenaOptions & {
   /** The contribution of a posting at weight 1, by the average length of texts. */
   readonly impactOf: (averageLength: number) => ImpactOf;
-  /** Called when one more segment or buffer has postings of a term, and when one fewer has. */
+  /** Called when one more segment or buffer has postings of a term; and when one fewer has, some time after that. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
   /** Whether this many more bytes may be allocated temporarily; default: always. */
@@ -33,6 +34,9 @@ const segmentPostings = 2 ** 24;
 /** Copying this many bytes takes about as long as merging a posting. */
 const copiedBytesPerPosting = 64;
 
+/** Lists of a restored segment between two checks of the clock. */
+const listsPerLook = 16_384;
+
 export class SegmentSet {
   readonly #parts: OwnedParts;
   readonly #options: SegmentSetOptions;
@@ -43,6 +47,11 @@ export class SegmentSet {
   /** Segments that a checkpoint is writing, and those of them that are freed when it is written. */
   #saving: readonly Segment[] = [];
   readonly #freedLater: Segment[] = [];
+  /** Terms that one segment or buffer fewer has, and how many of the first ones were reported. */
+  readonly #gone: ArrayLike<number>[] = [];
+  #reported = 0;
+  /** The layout in which there was no memory for a merge. */
+  #fullLayout = -1;
   /** Records of segments that are new or closed since the last checkpoint of the index. */
   changes = 0;
   /** Of the texts there are now. */
@@ -73,27 +82,55 @@ export class SegmentSet {
     return made;
   }
 
-  /** Appends a segment after all others. */
-  append(segment: Segment): void {
-    this.#replace([], segment);
+  /** Appends a segment after all others, which has the postings of a buffer. @param gone its terms that the segment does not have */
+  append(segment: Segment, gone: ArrayLike<number>): void {
+    this.#replace([], segment, gone);
   }
 
-  /** Replaces its sources by a segment, or appends it after all others. */
-  #replace(sources: readonly Segment[], segment: Segment | undefined): void {
-    const { onTermUsed, onTermUnused } = this.#options;
+  /**
+   * Replaces its sources by a segment, or appends it after all others.
+   * @param gone terms, once for each of their lists that the segment does not replace
+   */
+  #replace(sources: readonly Segment[], segment: Segment | undefined, gone: ArrayLike<number>): void {
     const { segments } = this.#parts;
     this.#compaction = undefined;
     const at = sources.length === 0 ? segments.length : segments.indexOf(sources[0]);
     const isAny = segment !== undefined && segment.count > 0;
-    if (isAny && onTermUsed) for (const term of segment.terms) onTermUsed(term);
     this.#parts.layout++;
     segments.splice(at, sources.length, ...(isAny ? [segment] : []));
-    if (segment !== undefined && !isAny) segment.free();
+    this.forget(gone);
+    if (segment !== undefined && !isAny) {
+      this.forget(segment.terms.slice());
+      segment.free();
+    }
     for (const source of sources) {
-      if (onTermUnused) for (const term of source.terms) onTermUnused(term);
       if (this.#saving.includes(source)) this.#freedLater.push(source);
       else this.#free(source);
     }
+  }
+
+  /** Reports soon that one segment or buffer fewer has postings of some terms. They are kept. */
+  forget(terms: ArrayLike<number>): void {
+    if (this.#options.onTermUnused !== undefined && terms.length > 0) this.#gone.push(terms);
+  }
+
+  /** Whether there are terms to report. */
+  get isReporting(): boolean {
+    return this.#gone.length > 0;
+  }
+
+  /** Reports terms, each of which takes as long as merging a posting. @returns the rest of the given number of postings */
+  report(postings: number): number {
+    let left = postings;
+    for (let terms = this.#gone[0]; left > 0 && terms !== undefined; terms = this.#gone[0]) {
+      const end = Math.min(terms.length, this.#reported + left);
+      left -= end - this.#reported;
+      for (; this.#reported < end; this.#reported++) this.#options.onTermUnused?.(terms[this.#reported]);
+      if (end < terms.length) break;
+      this.#gone.shift();
+      this.#reported = 0;
+    }
+    return left;
   }
 
   /** Frees a segment that is not one of the index any more. Compaction drops whole arenas, which threads keep that read them. */
@@ -107,20 +144,20 @@ export class SegmentSet {
   remove(segment: Segment, ordinal: number): void {
     segment.remove(segment.recordOf(ordinal));
     if (this.#merge?.sources.includes(segment)) this.#merge.remove(ordinal);
-    else if (segment.count === 0) this.#replace([segment], undefined);
+    else if (segment.count === 0) this.#replace([segment], undefined, segment.terms.slice());
     else if (this.#merge === undefined) this.beginMerge();
   }
 
   /** Starts a worthwhile merge if none is running. */
   beginMerge(leisure: Leisure = "busy"): void {
-    if (this.#merge !== undefined) return;
+    if (this.#merge !== undefined || this.#fullLayout === this.#parts.layout) return;
     const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
     const sources = toMerge(this.#parts.segments, segmentPostingsMax, leisure);
     if (sources === undefined || (leisure === "resting" && !this.#mayMerge(sources))) return;
     this.#compaction = undefined;
-    // Without memory for a merge, searches continue to use the segments as they are.
-    this.#merge = this.inArena((arena) =>
-      Merge.begin(arena, sources, this.averageLength, impactOf(this.averageLength)),
+    const { averageLength } = this;
+    this.#merge = new Merge(sources, averageLength, impactOf(averageLength), (plan) =>
+      this.inArena((arena) => SegmentWriter.begin(arena, plan)),
     );
   }
 
@@ -134,12 +171,19 @@ export class SegmentSet {
   /** Continues merging for about this many postings. @returns whether there is more to do */
   work(postings: number): boolean {
     if (this.#merge === undefined) return false;
-    if (!this.#merge.step(postings)) return true;
-    const { sources } = this.#merge;
+    const step = this.#merge.step(postings);
+    if (step === "full") {
+      // Without memory for a merge, searches continue to use the segments as they are.
+      this.#merge = undefined;
+      this.#fullLayout = this.#parts.layout;
+      return false;
+    }
+    if (!step) return true;
+    const { sources, gone } = this.#merge;
     failpoint("merge:done");
     const merged = this.#merge.finish();
     this.#merge = undefined;
-    this.#replace(sources, merged);
+    this.#replace(sources, merged, gone);
     failpoint("merge:replaced");
     this.beginMerge();
     return this.#merge !== undefined;
@@ -185,6 +229,7 @@ export class SegmentSet {
   async restore(
     states: readonly SegmentState[],
     load: (images: Uint8Array[]) => Promise<void>,
+    task: Task,
   ): Promise<void> {
     const rooms = states.map((state) => {
       const room = this.inArena((arena) => Segment.makeRoom(arena, state));
@@ -192,7 +237,15 @@ export class SegmentSet {
       return room;
     });
     await load(rooms.map(({ image }) => image));
-    for (const { arena, at } of rooms) this.append(Segment.restored(arena, at));
+    for (const { arena, at } of rooms) {
+      const segment = Segment.restored(arena, at);
+      for (let list = 0; list < segment.listCount; list++) {
+        this.#options.onTermUsed?.(segment.terms[list]);
+        if (list % listsPerLook === listsPerLook - 1) await task.pause();
+      }
+      this.append(segment, []);
+      await task.pause();
+    }
   }
 
   get memoryBytes(): number {
@@ -213,6 +266,8 @@ export class SegmentSet {
   close(): void {
     this.#parts.segments = [];
     this.#freedLater.length = 0;
+    this.#gone.length = 0;
+    this.#reported = 0;
     this.#merge = undefined;
     this.#compaction = undefined;
     this.#arenas = [];

@@ -1,7 +1,7 @@
 // How is a segment written?
 //
 // The writer allocates the most that the segment can take. It writes the records, then the lists by ascending term, and last the
-// directory, and frees the rest of the allocation. A list's quantized impacts are made from its own
+// directory, in steps, as it is as long as the lists where most terms have one posting, and frees the rest of the allocation. A list's quantized impacts are made from its own
 // greatest impact, so that one outlier among the terms coarsens no other.
 
 import {
@@ -65,6 +65,8 @@ export class SegmentWriter {
     readonly bytes: Uint8Array;
   };
   #lists = 0;
+  /** Lists that are in the directory. */
+  #closed = 0;
   #postings = 0;
   #hasNegative = false;
   /** Offset of the next list in the allocation. */
@@ -105,6 +107,7 @@ export class SegmentWriter {
    */
   addList(term: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
     if (count === 0) return;
+    invariant(this.#closed === 0, "a list is written behind the directory");
     const { kind } = this.#plan;
     const place = this.#top;
     const columns = columnsOf(kind, count);
@@ -131,15 +134,31 @@ export class SegmentWriter {
     this.#top = place + columns.end;
   }
 
+  /** Writes the directory of about so many more lists, when all lists are written. @returns whether it is complete */
+  close(lists: number): boolean {
+    const { words } = this.#arena;
+    const { termsAt, entriesAt } = this.#directory;
+    const [from, to] = [this.#closed, Math.min(this.#lists, this.#closed + Math.ceil(lists))];
+    const entryWords = entryBytes / 4;
+    words.set(this.#terms.subarray(from, to), ((this.#at + termsAt) >>> 2) + from);
+    const entries = this.#entries.words.subarray(entryWords * from, entryWords * to);
+    words.set(entries, ((this.#at + entriesAt) >>> 2) + entryWords * from);
+    this.#closed = to;
+    return to === this.#lists;
+  }
+
+  get #directory(): { termsAt: number; entriesAt: number } {
+    const termsAt = align(this.#top);
+    return { termsAt, entriesAt: align(termsAt + 4 * this.#lists) };
+  }
+
   /** Closes the allocation. */
   finish(): Segment {
+    invariant(this.#closed === this.#lists, "a segment is finished before its directory is written");
     const { kind, levels, averageLength, ordinals } = this.#plan;
     const { words, doubles } = this.#arena;
-    const termsAt = align(this.#top);
-    const entriesAt = align(termsAt + 4 * this.#lists);
+    const { termsAt, entriesAt } = this.#directory;
     const end = entriesAt + entryBytes * this.#lists;
-    words.set(this.#terms.subarray(0, this.#lists), (this.#at + termsAt) >>> 2);
-    words.set(this.#entries.words.subarray(0, (entryBytes / 4) * this.#lists), (this.#at + entriesAt) >>> 2);
     const header = {
       bytes: end,
       kind,

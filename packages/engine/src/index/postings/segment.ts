@@ -69,9 +69,14 @@ export class Segment extends SegmentReader {
   /** Restores a segment from a checkpoint. */
   static restored(arena: Arena, at: number): Segment {
     const segment = new Segment(arena, at);
-    for (let record = 0; record < segment.recordCount; record++)
-      if (segment.isRemoved(record)) segment.#removed.push(record);
+    segment.readRemoved();
     return segment;
+  }
+
+  /** Takes the removed records from the bits, once, which were written after the segment was made. */
+  readRemoved(): void {
+    for (let record = 0; record < this.recordCount; record++)
+      if (this.isRemoved(record)) this.#removed.push(record);
   }
 
   /** @param record not removed yet */

@@ -1,34 +1,38 @@
 // Which list of the mutable buffer does a term have?
 //
-// Numbers of terms and most dimensions are small: an array has them, at a third of the time of a Map. Others go to a table with open
-// addressing and linear probing, half full at most. Its hash has a random seed, so that nobody can choose dimensions that all collide.
+// Numbers of terms and most dimensions are small: arrays have them, at a third of the time of a Map, one for each block of numbers that has
+// a list. Others go to a table with open addressing and linear probing, half full at most. Its hash has a random seed, so that nobody can
+// choose dimensions that all collide.
 //
-// Both lie in shared memory. Lists are set once and never moved in place: growth replaces the array or the table. A thread that was
-// given both finds each list that was set by then. Of a list that is set later it may read the term and no list yet, which is 0, or the
+// All lie in shared memory. Lists are set once and never moved in place: growth replaces the first array or the table. A thread that was
+// given them finds each list that was set by then. Of a list that is set later it may read the term and no list yet, which is 0, or the
 // list, whose postings are all too young for it.
 
 import { grownShared, sharedArray } from "../../base/shared-array.ts";
 
 const arrayMax = 2 ** 22;
+const blockBits = 16;
+const inBlock = 2 ** blockBits - 1;
+const firstMin = 1_024;
 const tableMin = 16;
 
 /** What another thread needs to look lists up. Can be posted to it. */
 export type SharedTermLists = {
-  readonly array: Uint32Array;
+  readonly arrays: readonly (Uint32Array | undefined)[];
   readonly table: Uint32Array;
   readonly seed: number;
 };
 
 /** The lists of terms, for reading. */
 export class TermListReader {
-  /** By term: the number of its list and 1; 0 for none. */
-  protected array: Uint32Array;
+  /** By block of terms, and there by term: the number of its list and 1; 0 for none. */
+  protected readonly arrays: readonly (Uint32Array | undefined)[];
   /** Pairs: a term, and the number of its list and 1; 0 for none. */
   protected table: Uint32Array;
   protected readonly seed: number;
 
-  constructor({ array, table, seed }: SharedTermLists) {
-    this.array = array;
+  constructor({ arrays, table, seed }: SharedTermLists) {
+    this.arrays = arrays;
     this.table = table;
     this.seed = seed;
   }
@@ -36,7 +40,7 @@ export class TermListReader {
   /** The list of a term, or -1. */
   get(term: number): number {
     if (term >= arrayMax) return this.table[this.place(term) + 1] - 1;
-    return term < this.array.length ? this.array[term] - 1 : -1;
+    return (this.arrays[term >>> blockBits]?.[term & inBlock] ?? 0) - 1;
   }
 
   /** Where in the table a term is, or would go. */
@@ -54,20 +58,21 @@ export class TermListReader {
 }
 
 export class TermLists extends TermListReader {
+  declare protected readonly arrays: (Uint32Array | undefined)[];
   readonly #terms: number[] = [];
   #inTable = 0;
 
   constructor() {
     super({
-      array: sharedArray(Uint32Array, 1_024),
+      arrays: [sharedArray(Uint32Array, firstMin)],
       table: sharedArray(Uint32Array, 2 * tableMin),
       seed: Math.floor(Math.random() * 2 ** 32),
     });
   }
 
   get shared(): SharedTermLists {
-    const { array, table, seed } = this;
-    return { array, table, seed };
+    const { arrays, table, seed } = this;
+    return { arrays: [...arrays], table, seed };
   }
 
   get size(): number {
@@ -81,9 +86,20 @@ export class TermLists extends TermListReader {
       this.#setInTable(term, list);
       return;
     }
-    if (term >= this.array.length)
-      this.array = grownShared(Uint32Array, this.array, Math.min(arrayMax, 2 * term + 1));
-    this.array[term] = list + 1;
+    this.#arrayOf(term)[term & inBlock] = list + 1;
+  }
+
+  #arrayOf(term: number): Uint32Array {
+    const block = term >>> blockBits;
+    const known = this.arrays[block];
+    if (known !== undefined && (term & inBlock) < known.length) return known;
+    const full = inBlock + 1;
+    const array =
+      known === undefined
+        ? sharedArray(Uint32Array, full)
+        : grownShared(Uint32Array, known, Math.min(full, 2 * term + 1));
+    this.arrays[block] = array;
+    return array;
   }
 
   #setInTable(term: number, list: number): void {
@@ -108,6 +124,7 @@ export class TermLists extends TermListReader {
   }
 
   get memoryBytes(): number {
-    return this.array.byteLength + this.table.byteLength + 8 * this.#terms.length;
+    const arrays = this.arrays.reduce((sum, array) => sum + (array?.byteLength ?? 0), 0);
+    return arrays + this.table.byteLength + 8 * this.#terms.length;
   }
 }

@@ -23,7 +23,9 @@ export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, Prepar
     const options: SparseOptions = { levels, mayTake, retire };
     return {
       make: () => new SparseIndex(options),
-      checkpoint: invertedCheckpoints((state, load) => SparseIndex.restored(options, state, load)),
+      checkpoint: invertedCheckpoints((state, load, task) =>
+        SparseIndex.restored(options, state, load, task),
+      ),
       deciding: { postingFormat, levels },
     };
   },

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { seenAndAllowed, type Visible } from "../contract.ts";
 import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
 import { bestOf } from "../test/best-of.ts";
@@ -167,7 +168,7 @@ test("records hidden from a search do not affect the largest contribution", () =
       const { indices, values } = sparse([[1, ordinal === 0 ? 10 : 1 + ordinal / 4_000]]);
       index.add(ordinal, indices, values);
     }
-    if (isFrozen) index.freeze();
+    if (isFrozen) finishAtOnce(index.freeze());
     index.retire(0);
     const found = index.reader.search(sparse([[1, 1]]), 3, 0.9, (ordinal) => ordinal !== 0);
     expect([...found.ordinals].sort((a, b) => a - b)).toEqual([1_997, 1_998, 1_999]);
@@ -187,7 +188,7 @@ test("[Q7] where a weight is negative a search with a threshold is exact, in the
         sparse([[1, 2]]),
       ];
       for (const [ordinal, { indices, values }] of records.entries()) index.add(ordinal, indices, values);
-      if (isFrozen) index.freeze();
+      if (isFrozen) finishAtOnce(index.freeze());
       const query = sparse([
         [1, 1],
         [2, sign],
@@ -216,7 +217,7 @@ test.each([false, true])(
       index.remove(ordinal);
       reference.records.delete(ordinal);
     }
-    if (isFrozen) index.freeze();
+    if (isFrozen) finishAtOnce(index.freeze());
     expect(index.bufferedCount > 0).toBe(!isFrozen);
     const query = sparse(Array.from({ length: 3_000 }, (_, i) => [i, 1 + (i % 5)] as const));
     for (const visible of [null, (ordinal: number) => ordinal < 198]) {

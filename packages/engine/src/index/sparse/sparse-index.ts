@@ -6,6 +6,8 @@
 //
 // A record is found if it shares a dimension with the query, even if its score is zero or negative.
 
+import type { Task } from "../../base/scheduler.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Index } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
@@ -89,8 +91,8 @@ export class SparseIndex implements Index {
   }
 
   /** Makes a segment of the mutable buffer, so that a checkpoint has all records. */
-  freeze(): void {
-    this.#postings.freeze();
+  freeze(): Steps<void> {
+    return this.#postings.freeze();
   }
 
   /** What a checkpoint stores; see PostingIndex.save. */
@@ -99,17 +101,25 @@ export class SparseIndex implements Index {
     return { state: { postings }, ...kept };
   }
 
-  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
+  /**
+   * Restores an index from a checkpoint.
+   * @param load fills the images with the checkpoint's bytes, in the order of `save`
+   * @param task in whose time slices this is done
+   */
   static async restored(
     options: SparseOptions,
     { postings }: SparseState,
     load: (images: Uint8Array[]) => Promise<void>,
+    task: Task,
   ): Promise<SparseIndex> {
     const index = new SparseIndex(
       options,
-      await PostingIndex.restored(postingOptions(options), postings, load),
+      await PostingIndex.restored(postingOptions(options), postings, load, task),
     );
-    for (const ordinal of postings.retired) index.remove(ordinal);
+    for (const ordinal of postings.retired) {
+      index.remove(ordinal);
+      await task.pause();
+    }
     return index;
   }
 

@@ -7,19 +7,21 @@ const unknown = 0xffff_ffff;
 
 /** The numbers that an index has for the names of a batch. */
 class Numbers {
-  readonly #names: string[];
-  readonly #numbers: Uint32Array;
+  readonly #joined: string;
+  #names: string[] = [];
+  #numbers = new Uint32Array(0);
   /** Places of the record before this one have a number. */
   #learnt = 0;
 
   constructor(joined: string) {
-    this.#names = joined === "" ? [] : joined.split("\n");
-    this.#numbers = new Uint32Array(this.#names.length).fill(unknown);
+    this.#joined = joined;
   }
 
+  /** Call it before anything else. Batches wait for their turn as one string each, which is less work for the collector of garbage. */
   forget(): void {
+    if (this.#names.length === 0 && this.#joined !== "") this.#names = this.#joined.split("\n");
     this.#learnt = 0;
-    this.#numbers.fill(unknown);
+    this.#numbers = new Uint32Array(this.#names.length).fill(unknown);
   }
 
   /** Looks up this many of the unknown numbers. @returns whether all are known */

@@ -9,7 +9,7 @@ import { attachOnce } from "../attached.ts";
 import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
 import type { PostingIndex } from "../postings/posting-index.ts";
 import { Bm25 } from "./bm25.ts";
-import { DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
+import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
 import { AttachedForms, type FormsReader, type SharedForms } from "./forms-reader.ts";
 import { PositionsReader } from "./positions.ts";
 import { RowsReader, type SharedRows } from "./rows-reader.ts";
@@ -45,7 +45,7 @@ export function attachText(shared: SharedText, slot: number): TextParts {
   return {
     analyzer: attachOnce(id, slot, () => createAnalyzer(language, stopWords)),
     bm25: new Bm25(k1, b),
-    dictionary: new DictionaryReader(shared.dictionary),
+    dictionary: new AttachedDictionary(shared.dictionary),
     postings: attachPostings(shared.postings, slot),
     positions: positions && new PositionsReader(new RowsReader(positions)),
     forms: forms && new AttachedForms(forms),

@@ -1,58 +1,92 @@
 // How are counts kept that other threads read as they are at a moment?
 //
-// The counts change in place, and no other thread sees them. Whoever asks is given copies in shared memory, in blocks: of a block that
-// has not changed since, the copy of before. Where nobody asks there are none.
+// The counts change in place, in blocks, and no other thread sees them. Whoever asks is given copies of the blocks in shared memory: of one
+// that has not changed since, the copy of before. Where nobody asks there are none.
 
-import { Growable } from "../../base/growable.ts";
 import { sharedArray } from "../../base/shared-array.ts";
 
 const blockBits = 14;
 const blockLength = 1 << blockBits;
+const inBlock = blockLength - 1;
+const firstMin = 16;
 
 /** Counts as they are at a moment. Can be posted to another thread. */
 export type SharedCounts = readonly Uint32Array[];
 
 /** A count of another thread. */
 export const countIn = (counts: SharedCounts, number: number): number =>
-  counts[number >>> blockBits]?.[number & (blockLength - 1)] ?? 0;
+  counts[number >>> blockBits]?.[number & inBlock] ?? 0;
+
+/** Bytes of that many counts which nobody has asked for. */
+export const countersBytes = (counts: number): number =>
+  4 *
+  (counts > blockLength
+    ? blockLength * Math.ceil(counts / blockLength)
+    : 2 ** Math.ceil(Math.log2(Math.max(firstMin, counts))));
 
 export class Counters {
-  readonly #values = new Growable(Uint32Array);
+  /** All have the same length, but for the first one, which begins short. */
+  readonly #blocks: Uint32Array[] = [];
+  #length = 0;
   /** By block; undefined where it has changed since it was copied. Empty where nobody has asked. */
   readonly #copies: (Uint32Array | undefined)[] = [];
 
   /** Numbers are below this. */
   get length(): number {
-    return this.#values.length;
+    return this.#length;
   }
 
   of(number: number): number {
-    return this.#values.values[number];
+    return this.#blocks[number >>> blockBits][number & inBlock];
+  }
+
+  /** Adds numbers of count 0, up to a length. */
+  extend(length: number): void {
+    while (this.#capacity < length) {
+      const [first] = this.#blocks;
+      if (first === undefined) this.#blocks.push(new Uint32Array(firstMin));
+      else if (first.length === blockLength) this.#blocks.push(new Uint32Array(blockLength));
+      else {
+        this.#blocks[0] = new Uint32Array(2 * first.length);
+        this.#blocks[0].set(first);
+      }
+    }
+    for (let block = this.#length >>> blockBits; block << blockBits < length; block++)
+      this.#change(block << blockBits);
+    this.#length = Math.max(this.#length, length);
+  }
+
+  get #capacity(): number {
+    const { length } = this.#blocks;
+    return length === 0 ? 0 : (length - 1) * blockLength + this.#blocks[length - 1].length;
   }
 
   /** Adds a number, of count 0. */
   push(): void {
-    this.#values.push(0);
-    this.#change(this.#values.length - 1);
+    this.extend(this.#length + 1);
+  }
+
+  set(number: number, count: number): void {
+    this.#change(number);
+    this.#blocks[number >>> blockBits][number & inBlock] = count;
   }
 
   /** @returns the count of before */
   increase(number: number): number {
     this.#change(number);
-    return this.#values.values[number]++;
+    return this.#blocks[number >>> blockBits][number & inBlock]++;
   }
 
   /** @returns the count after it */
   decrease(number: number): number {
     this.#change(number);
-    return --this.#values.values[number];
+    return --this.#blocks[number >>> blockBits][number & inBlock];
   }
 
   get shared(): SharedCounts {
-    const { values, length } = this.#values;
-    for (let block = 0; block << blockBits < length; block++) {
+    for (let block = 0; block << blockBits < this.#length; block++) {
       if (this.#copies[block] !== undefined) continue;
-      const part = values.subarray(block << blockBits, Math.min(length, (block + 1) << blockBits));
+      const part = this.#blocks[block].subarray(0, this.#length - (block << blockBits));
       const copy = sharedArray(Uint32Array, part.length);
       copy.set(part);
       this.#copies[block] = copy;
@@ -61,13 +95,14 @@ export class Counters {
   }
 
   clear(): void {
-    this.#values.truncate(0);
+    this.#blocks.length = 0;
+    this.#length = 0;
     this.#copies.length = 0;
   }
 
   get memoryBytes(): number {
     const copies = this.#copies.reduce((sum, copy) => sum + (copy?.byteLength ?? 0), 0);
-    return this.#values.memoryBytes + copies;
+    return this.#blocks.reduce((sum, block) => sum + block.byteLength, copies);
   }
 
   #change(number: number): void {

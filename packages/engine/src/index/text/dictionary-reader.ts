@@ -4,15 +4,18 @@
 //   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
 //   units u16      | the terms' UTF-16 code units, one term behind the other |
 //
+// All of them lie in blocks (block-column.ts), and a term's units in one block.
+//
 // Other threads look terms up, too, in the columns as they were at a moment. These lie in shared memory. The writer
-// (dictionary.ts) appends to them, replaces them when they grow or are closed up, and overwrites three things without waiting for readers:
+// (dictionary.ts) appends to them, replaces blocks, and overwrites three things without waiting for readers:
 //   - A slot that was free or left gets a term. Terms never move within a table, so those that were there are found as before.
 //   - A term that is removed gets the length 0, and its slot is left.
 //   - A number that was free gets another term, and no reader is waited for.
 // A term is removed, and its number free, when the last record that has it was removed from the index. No version that is pinned sees such
 // records. So whatever a reader makes of the number or of its term, old, new or half of each, it finds nothing there that its version
-// sees. A term that its version has keeps its number, and is compared as a whole.
+// sees: the units can be in a block that the reader was not given. A term that its version has keeps its number, and is compared as a whole.
 
+import { blockBytes } from "../../base/block-column.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { UnitsTest } from "./word-test.ts";
 
@@ -22,38 +25,49 @@ const termsPerStep = 1_024;
 /** In place of a number and 1: the slot's term was removed. */
 export const left = 0xffff_ffff;
 
+/** Words in a block are 2 to the power of this, units twice as many. */
+export const wordBits = Math.log2(blockBytes / 4);
+
+type Words = readonly Uint32Array[];
+type Units = readonly Uint16Array[];
+
 /** A dictionary as it is at a moment. Can be posted to another thread. */
 export type SharedDictionary = {
-  readonly slots: Uint32Array;
-  readonly old: Uint32Array | null;
-  readonly hashes: Uint32Array;
-  readonly begins: Uint32Array;
-  readonly lengths: Uint16Array;
-  readonly units: Uint16Array;
+  readonly bits: number;
+  readonly slots: Words;
+  readonly old: Words | null;
+  readonly hashes: Words;
+  readonly begins: Words;
+  readonly lengths: Units;
+  readonly units: Units;
   readonly numbersEnd: number;
 };
 
+/** The table of slots has 2 to the power of a whole number: the number of its last slot is a mask. */
+export const maskOf = (slots: Words, bits: number): number =>
+  ((slots.length - 1) << bits) + slots[slots.length - 1].length - 1;
+
+const noUnits = new Uint16Array(0);
+
 /** A dictionary, for reading. */
-export class DictionaryReader {
-  protected slots: Uint32Array;
-  /** Slots some of which have not moved yet. */
-  protected old: Uint32Array | null;
-  protected hashes: Uint32Array;
-  protected begins: Uint32Array;
-  protected lengths: Uint16Array;
-  protected units: Uint16Array;
+export abstract class DictionaryReader {
+  /** Of the blocks of words; those of units have one more. */
+  protected readonly bits: number;
   /** Numbers in use are below this. */
   numbersEnd: number;
 
-  constructor({ slots, old, hashes, begins, lengths, units, numbersEnd }: SharedDictionary) {
-    this.slots = slots;
-    this.old = old;
-    this.hashes = hashes;
-    this.begins = begins;
-    this.lengths = lengths;
-    this.units = units;
+  protected constructor(bits: number, numbersEnd: number) {
+    this.bits = bits;
     this.numbersEnd = numbersEnd;
   }
+
+  protected abstract readonly slots: Words;
+  /** Slots some of which have not moved yet. */
+  protected abstract readonly old: Words | null;
+  protected abstract readonly hashes: Words;
+  protected abstract readonly begins: Words;
+  protected abstract readonly lengths: Units;
+  protected abstract readonly units: Units;
 
   /** The number of a term, or undefined. */
   get(term: string): number | undefined {
@@ -64,29 +78,53 @@ export class DictionaryReader {
   }
 
   /** @returns the term's number, or -1 */
-  #find(slots: Uint32Array, hash: number, term: string): number {
-    const mask = slots.length - 1;
+  #find(slots: Words, hash: number, term: string): number {
+    const { bits, hashes } = this;
+    const inBlock = (1 << bits) - 1;
+    const mask = maskOf(slots, bits);
     for (let at = hash & mask; ; at = (at + 1) & mask) {
-      const slot = slots[at];
+      const slot = slots[at >>> bits][at & inBlock];
       if (slot === 0) return -1;
-      if (slot !== left && this.hashes[slot - 1] === hash && this.#isTerm(slot - 1, term)) return slot - 1;
+      if (slot === left) continue;
+      const number = slot - 1;
+      if (hashes[number >>> bits]?.[number & inBlock] === hash && this.#isTerm(number, term)) return number;
     }
   }
 
   #isTerm(number: number, term: string): boolean {
-    if (this.lengths[number] !== term.length) return false;
-    const begin = this.begins[number];
-    for (let i = 0; i < term.length; i++) if (this.units[begin + i] !== term.charCodeAt(i)) return false;
+    if (this.lengthOf(number) !== term.length) return false;
+    const begin = this.beginOf(number);
+    const units = this.blockOf(begin);
+    const at = this.placeOf(begin);
+    for (let i = 0; i < term.length; i++) if (units[at + i] !== term.charCodeAt(i)) return false;
     return true;
+  }
+
+  protected lengthOf(number: number): number {
+    return this.lengths[number >>> this.bits]?.[number & ((1 << this.bits) - 1)] ?? 0;
+  }
+
+  /** Where the units of a number begin: the block, and the place in it. */
+  protected beginOf(number: number): number {
+    return this.begins[number >>> this.bits][number & ((1 << this.bits) - 1)];
+  }
+
+  protected blockOf(begin: number): Uint16Array {
+    return this.units[begin >>> (this.bits + 1)] ?? noUnits;
+  }
+
+  protected placeOf(begin: number): number {
+    return begin & ((2 << this.bits) - 1);
   }
 
   /** The term of a number in use. */
   termOf(number: number): string {
-    return this.#termFrom(this.begins[number], this.lengths[number]);
+    return this.#termFrom(this.beginOf(number), this.lengthOf(number));
   }
 
   #termFrom(begin: number, length: number): string {
-    return String.fromCharCode(...this.units.subarray(begin, begin + length));
+    const at = this.placeOf(begin);
+    return String.fromCharCode(...this.blockOf(begin).subarray(at, at + length));
   }
 
   /**
@@ -98,22 +136,37 @@ export class DictionaryReader {
     const found: string[] = [];
     for (let number = 0; number < this.numbersEnd; number++) {
       if (number % termsPerStep === termsPerStep - 1) yield;
-      const begin = this.begins[number];
-      const length = this.lengths[number];
-      if (length > 0 && passes(this.units, begin, begin + length)) found.push(this.#termFrom(begin, length));
+      const length = this.lengthOf(number);
+      if (length === 0) continue;
+      const begin = this.beginOf(number);
+      const units = this.blockOf(begin);
+      const at = this.placeOf(begin);
+      // Of a later term of the number, which is in a block that this thread does not have.
+      if (at + length > units.length) continue;
+      if (passes(units, at, at + length)) found.push(this.#termFrom(begin, length));
     }
     return found;
   }
 }
 
-/** Allocates the columns of a dictionary of a checkpoint, for what is in use: slots, hashes, begins, lengths, units. */
-export function columnsFor({
-  slots,
-  numbersEnd,
-  unitsEnd,
-}: Record<"slots" | "numbersEnd" | "unitsEnd", number>): Uint8Array[] {
-  const bytes = [4 * slots, 4 * numbersEnd, 4 * numbersEnd, 2 * numbersEnd, 2 * unitsEnd];
-  return bytes.map((length) => new Uint8Array(new SharedArrayBuffer(length)));
+/** The dictionary of another thread. */
+export class AttachedDictionary extends DictionaryReader {
+  protected readonly slots: Words;
+  protected readonly old: Words | null;
+  protected readonly hashes: Words;
+  protected readonly begins: Words;
+  protected readonly lengths: Units;
+  protected readonly units: Units;
+
+  constructor({ bits, slots, old, hashes, begins, lengths, units, numbersEnd }: SharedDictionary) {
+    super(bits, numbersEnd);
+    this.slots = slots;
+    this.old = old;
+    this.hashes = hashes;
+    this.begins = begins;
+    this.lengths = lengths;
+    this.units = units;
+  }
 }
 
 /** FNV-1a over code units, followed by the finalizer of MurmurHash3, because only the lowest bits select the slot. */

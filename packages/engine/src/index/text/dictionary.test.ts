@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { posted } from "../postings/testing/versioned.ts";
 import { Dictionary } from "./dictionary.ts";
-import { columnsFor, DictionaryReader } from "./dictionary-reader.ts";
+import { AttachedDictionary, type DictionaryReader } from "./dictionary-reader.ts";
 
 /** Words of few letters, so that they repeat, including letters with two code units. */
 const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
@@ -15,8 +15,8 @@ test("a dictionary has the terms that were added and not removed, also after it 
   });
   fc.assert(
     fc.property(steps, (sequence) => {
-      // Few slots, so that they are doubled often, and terms are added and removed while the old ones are moved.
-      let dictionary = new Dictionary(4);
+      // Few slots, so that they are doubled often, and terms are added and removed while the old ones are moved; and short blocks.
+      let dictionary = new Dictionary(4, 5);
       const reference = new Map<string, number>();
       const free: number[] = [];
       for (const { word, isKept } of sequence) {
@@ -35,7 +35,7 @@ test("a dictionary has the terms that were added and not removed, also after it 
       }
       dictionary.check();
       expect(new Map(dictionary.entries())).toEqual(reference);
-      expect(dictionary.freeNumbers().every((number) => free.includes(number))).toBe(true);
+      expect(finishAtOnce(dictionary.freeNumbers()).every((number) => free.includes(number))).toBe(true);
       const startsWithA = finishAtOnce(dictionary.termsThat((units, begin) => units[begin] === 0x61));
       expect(startsWithA.sort()).toEqual([...reference.keys()].filter((word) => word[0] === "a").sort());
     }),
@@ -64,8 +64,8 @@ test("many terms are added and removed, and the units of removed ones are reused
 test("a reader finds the terms of its moment that were not removed, whatever is added, removed and closed up", () => {
   const next = randomNumbers(3);
   const integer = (end: number) => Math.floor(next() * end);
-  // Few slots, and long terms, so that slots are made anew and units are closed up all the time.
-  const dictionary = new Dictionary(4);
+  // Few slots, short blocks and long terms, so that slots are made anew and units are closed up all the time.
+  const dictionary = new Dictionary(4, 8);
   const numbers = new Map<string, number>();
   const free: number[] = [];
   let [fresh, end] = [0, 0];
@@ -95,18 +95,67 @@ test("a reader finds the terms of its moment that were not removed, whatever is 
       dictionary.add(term, number);
       numbers.set(term, number);
     }
-    moments.push({ reader: new DictionaryReader(posted(dictionary.shared)), terms: new Map(numbers) });
+    moments.push({ reader: new AttachedDictionary(posted(dictionary.shared)), terms: new Map(numbers) });
     if (moments.length > 8) moments.splice(integer(8), 1);
     for (const moment of moments) check(moment);
   }
   dictionary.check();
 });
 
+test("what a checkpoint is given stays as it is while it is written, whatever is added, removed and closed up", () => {
+  const next = randomNumbers(5);
+  const integer = (end: number) => Math.floor(next() * end);
+  let dictionary = new Dictionary(4, 8);
+  const numbers = new Map<string, number>();
+  const free: number[] = [];
+  let [fresh, end] = [0, 0];
+  const change = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      if (integer(2) === 0 && numbers.size > 0) {
+        const [term, number] = [...numbers][integer(numbers.size)];
+        dictionary.remove(number);
+        numbers.delete(term);
+        free.push(number);
+      } else {
+        const term = `${"x".repeat(integer(60))} ${fresh++}`;
+        const number = free.pop() ?? end++;
+        dictionary.add(term, number);
+        numbers.set(term, number);
+      }
+    }
+  };
+  for (let round = 0; round < 30; round++) {
+    change(integer(300));
+    const { state, images, done } = dictionary.save();
+    const before = images.map((image) => image.slice());
+    const expected = new Map(numbers);
+    change(integer(300));
+    expect(images.every((image, i) => Buffer.compare(image, before[i]) === 0)).toBe(true);
+    done();
+    change(integer(100));
+    dictionary.check();
+    const read = Dictionary.imagesFor(structuredClone(state));
+    for (const [i, image] of read.entries()) image.set(before[i]);
+    const made = Dictionary.restored(structuredClone(state), read);
+    made.check();
+    expect(new Map(made.entries())).toEqual(expected);
+    if (integer(4) > 0) continue;
+    // Goes on from the checkpoint.
+    dictionary = made;
+    numbers.clear();
+    for (const [term, number] of expected) numbers.set(term, number);
+    free.splice(0, free.length, ...finishAtOnce(made.freeNumbers()));
+    end = made.numbersEnd;
+  }
+});
+
 /** Data as read from disk: a copy of the state and of the columns. */
 function restored(dictionary: Dictionary): Dictionary {
-  const { state, columns } = dictionary.save();
-  const read = columnsFor(state);
-  for (const [i, column] of read.entries()) column.set(columns[i]);
+  const { state, images, done } = dictionary.save();
+  const read = Dictionary.imagesFor(state);
+  expect(read.map(({ length }) => length)).toEqual(images.map(({ length }) => length));
+  for (const [i, image] of read.entries()) image.set(images[i]);
+  done();
   const made = Dictionary.restored(structuredClone(state), read);
   made.check();
   return made;

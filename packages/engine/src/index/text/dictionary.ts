@@ -3,63 +3,133 @@
 // In flat columns (dictionary-reader.ts): a checkpoint writes them and a restore takes them over as they are, without touching a single term.
 // A JavaScript Map of strings takes about the same time for a look-up and twice the memory, and has to be built key by key.
 //
-// The slot of a term that is removed is marked as left, and another term may take it. When half of the slots are not free, new ones are
-// made, twice as many where terms need them. The old ones stay, and each added term moves some of them: rehashing four million terms at
-// once takes half a second, in which the thread would answer nothing else. Nothing is removed from old slots. An old slot may name a
-// number that has moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
+// No call takes long, however many terms there are: a dictionary of four million terms has 150 MB, and the thread that changes it also
+// answers requests. So the columns grow by blocks; a checkpoint gets the blocks themselves, which are copied only where they change while
+// it is written (`save`); and what must be moved is moved in steps, by the terms that are added:
+//
+//   - The slot of a term that is removed is marked as left, and another term may take it. When half of the slots are not free, new ones are
+//     made, twice as many where terms need them. The old ones stay until all of them have moved. Nothing is removed from old slots. An old
+//     slot may name a number that has moved, is free, or belongs to another term: a look-up compares the number's term, so its answer is right.
+//   - When most units belong to terms that are gone, the others are copied behind the last ones, and then the blocks of before are free.
 //
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are not free.
 
+import { BlockColumn, blockGrowth, blockImages } from "../../base/block-column.ts";
 import { invariant } from "../../base/invariant.ts";
 import { grownShared, sharedArray } from "../../base/shared-array.ts";
-import { columnsFor, DictionaryReader, hashOf, left, type SharedDictionary } from "./dictionary-reader.ts";
+import type { Steps } from "../../base/steps.ts";
+import {
+  DictionaryReader,
+  hashOf,
+  left,
+  maskOf,
+  type SharedDictionary,
+  wordBits,
+} from "./dictionary-reader.ts";
 
 const slotsMin = 1_024;
-/** Full columns grow by this fraction, so less than this is unused. */
-const growth = 1.25;
+const unitsMin = 8 * slotsMin;
 
 /** Old slots that move with a term that is added: they have all moved long before the new ones are to be doubled. */
 const movedPerTerm = 8;
 
+/** While units are closed up: so many numbers are looked at whenever so many terms were added. */
+const closedUpPerStep = 4_096;
+const addedPerStep = 256;
+
+/** Numbers that are looked at in a step, where all are. */
+export const numbersPerStep = 16_384;
+
 /** What a checkpoint stores of a dictionary, besides its columns. */
 export type DictionaryState = {
+  readonly bits: number;
   readonly size: number;
   readonly numbersEnd: number;
-  readonly unitsEnd: number;
-  readonly unitsUsed: number;
   readonly slots: number;
+  /** 0: no slots are being moved. */
+  readonly old: number;
+  readonly movedEnd: number;
   /** Slots that are not free. */
   readonly filled: number;
+  /** Units in use of each block, those of terms that are gone included. */
+  readonly units: readonly number[];
+  /** Units are added to this block. */
+  readonly block: number;
+  readonly unitsUsed: number;
 };
 
+const noUnits = new Uint16Array(0);
+
 export class Dictionary extends DictionaryReader {
+  #slots: BlockColumn<Uint32Array>;
+  #old: BlockColumn<Uint32Array> | null = null;
   /** Slots of `old` from here on have not moved. */
   #movedEnd = 0;
+  #hashes: BlockColumn<Uint32Array>;
+  #begins: BlockColumn<Uint32Array>;
+  #lengths: BlockColumn<Uint16Array>;
   #size = 0;
   /** Slots that are not free. */
   #filled = 0;
-  /** Where the next term's units go, and how many of those before are in use. */
-  #unitsEnd = 0;
+  /** Blocks without terms are empty. The next term's units go into `#block`, which ends at `#ends[#block]`. */
+  #units: Uint16Array[];
+  #ends: number[];
+  #block = 0;
   #unitsUsed = 0;
+  /** While units are closed up: the next number, and the blocks that will be free. */
+  #closing: { number: number; readonly blocks: ReadonlySet<number> } | undefined;
+  #addedWhileClosing = 0;
 
-  /** @param slots at first: a power of two; fewer in tests */
-  constructor(slots = slotsMin) {
-    super({
-      slots: sharedArray(Uint32Array, slots),
-      old: null,
-      hashes: sharedArray(Uint32Array, slotsMin),
-      begins: sharedArray(Uint32Array, slotsMin),
-      lengths: sharedArray(Uint16Array, slotsMin),
-      units: sharedArray(Uint16Array, 8 * slotsMin),
-      numbersEnd: 0,
-    });
+  /** @param slots at first: a power of two; fewer in tests, as the bits of a block */
+  constructor(slots = slotsMin, bits = wordBits) {
+    super(bits, 0);
+    this.#slots = slotColumn(bits, slots);
+    this.#hashes = new BlockColumn(Uint32Array, bits);
+    this.#begins = new BlockColumn(Uint32Array, bits);
+    this.#lengths = new BlockColumn(Uint16Array, bits);
+    for (const column of [this.#hashes, this.#begins, this.#lengths])
+      column.reserve(Math.min(slotsMin, 1 << bits));
+    this.#units = [sharedArray(Uint16Array, Math.min(unitsMin, 2 << bits))];
+    this.#ends = [0];
+  }
+
+  protected get slots(): readonly Uint32Array[] {
+    return this.#slots.blocks;
+  }
+
+  protected get old(): readonly Uint32Array[] | null {
+    return this.#old === null ? null : this.#old.blocks;
+  }
+
+  protected get hashes(): readonly Uint32Array[] {
+    return this.#hashes.blocks;
+  }
+
+  protected get begins(): readonly Uint32Array[] {
+    return this.#begins.blocks;
+  }
+
+  protected get lengths(): readonly Uint16Array[] {
+    return this.#lengths.blocks;
+  }
+
+  protected get units(): readonly Uint16Array[] {
+    return this.#units;
   }
 
   /** What another thread needs to look terms up as they are now. */
   get shared(): SharedDictionary {
-    const { slots, old, hashes, begins, lengths, units, numbersEnd } = this;
-    return { slots, old, hashes, begins, lengths, units, numbersEnd };
+    return {
+      bits: this.bits,
+      slots: this.#slots.shared,
+      old: this.#old === null ? null : this.#old.shared,
+      hashes: this.#hashes.shared,
+      begins: this.#begins.shared,
+      lengths: this.#lengths.shared,
+      units: [...this.#units],
+      numbersEnd: this.numbersEnd,
+    };
   }
 
   get size(): number {
@@ -69,100 +139,134 @@ export class Dictionary extends DictionaryReader {
   /** Adds a term that is not there, under a number that has none. */
   add(term: string, number: number): void {
     invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
-    this.#reserve(number, term.length);
-    const begin = this.#unitsEnd;
-    for (let i = 0; i < term.length; i++) this.units[begin + i] = term.charCodeAt(i);
-    this.#unitsEnd += term.length;
-    this.#unitsUsed += term.length;
-    this.hashes[number] = hashOf(term);
-    this.begins[number] = begin;
-    this.lengths[number] = term.length;
-    this.#size++;
-    if (2 * (this.#filled + 1) > this.slots.length) {
-      this.#move(Number.POSITIVE_INFINITY);
-      this.old = this.slots;
-      this.#movedEnd = 0;
-      // Half of the slots or fewer had terms that were removed: as many will do.
-      const isCrowded = 4 * this.#size > this.old.length;
-      this.slots = sharedArray(Uint32Array, isCrowded ? 2 * this.old.length : this.old.length);
-      this.#filled = 0;
+    if (number >= this.numbersEnd) {
+      for (const column of [this.#hashes, this.#begins, this.#lengths]) column.reserve(number + 1);
+      this.numbersEnd = number + 1;
     }
+    this.#hashes.set(number, hashOf(term));
+    this.#begins.set(number, this.#write(term));
+    this.#lengths.set(number, term.length);
+    this.#size++;
+    if (2 * (this.#filled + 1) > this.#slots.capacity) this.#makeSlots();
     this.#enter(number);
     this.#move(movedPerTerm);
+    if (this.#closing !== undefined && ++this.#addedWhileClosing % addedPerStep === 0) this.#closeUp();
+  }
+
+  #makeSlots(): void {
+    this.#move(Number.POSITIVE_INFINITY);
+    this.#old = this.#slots;
+    this.#movedEnd = 0;
+    // Half of the slots or fewer had terms that were removed: as many will do.
+    const { capacity } = this.#old;
+    this.#slots = slotColumn(this.bits, 4 * this.#size > capacity ? 2 * capacity : capacity);
+    this.#filled = 0;
   }
 
   /** Forgets the term of a number. */
   remove(number: number): void {
-    const mask = this.slots.length - 1;
-    let at = this.hashes[number] & mask;
-    while (this.slots[at] !== number + 1 && this.slots[at] !== 0) at = (at + 1) & mask;
-    if (this.slots[at] !== 0) this.slots[at] = left;
-    else invariant(this.old !== null, `number ${number} is in no slot`);
-    this.#unitsUsed -= this.lengths[number];
-    this.lengths[number] = 0;
+    const at = this.#slotOf(number, false);
+    if (this.#slotAt(at) !== 0) this.#slots.set(at, left);
+    else invariant(this.#old !== null, `number ${number} is in no slot`);
+    this.#unitsUsed -= this.lengthOf(number);
+    this.#lengths.set(number, 0);
     this.#size--;
   }
 
   /** Whether a number has a term. */
   isUsed(number: number): boolean {
-    return number < this.numbersEnd && this.lengths[number] > 0;
+    return number < this.numbersEnd && this.lengthOf(number) > 0;
   }
 
   *entries(): Generator<[term: string, number: number]> {
     for (let number = 0; number < this.numbersEnd; number++)
-      if (this.lengths[number] > 0) yield [this.termOf(number), number];
+      if (this.lengthOf(number) > 0) yield [this.termOf(number), number];
   }
 
   /** Numbers below the greatest in use that are free. */
-  freeNumbers(): number[] {
+  *freeNumbers(): Steps<number[]> {
     const free: number[] = [];
-    for (let number = 0; number < this.numbersEnd; number++)
-      if (this.lengths[number] === 0) free.push(number);
+    for (let number = 0; number < this.numbersEnd; number++) {
+      if (this.lengthOf(number) === 0) free.push(number);
+      if (number % numbersPerStep === numbersPerStep - 1) yield;
+    }
     return free;
   }
 
-  /** What a checkpoint stores. The columns are copies, in shared memory. */
-  save(): { state: DictionaryState; columns: Uint8Array[] } {
-    this.#move(Number.POSITIVE_INFINITY);
-    const state = {
-      size: this.#size,
-      numbersEnd: this.numbersEnd,
-      unitsEnd: this.#unitsEnd,
-      unitsUsed: this.#unitsUsed,
-      slots: this.slots.length,
-      filled: this.#filled,
-    };
-    const columns = columnsFor(state);
-    columns.forEach((column, i) => {
-      const { buffer, byteOffset } = this.#columns[i];
-      column.set(new Uint8Array(buffer, byteOffset, column.length));
-    });
-    return { state, columns };
+  get #held(): BlockColumn<Uint32Array | Uint16Array>[] {
+    const columns = [this.#slots, this.#hashes, this.#begins, this.#lengths];
+    return (this.#old === null ? columns : [...columns, this.#old]) as BlockColumn<Uint32Array>[];
   }
 
-  /** Restores a dictionary from a checkpoint. @param columns from `columnsFor`, filled from a checkpoint; the new object owns them */
-  static restored(state: DictionaryState, columns: readonly Uint8Array[]): Dictionary {
-    const dictionary = new Dictionary();
-    const [slots, hashes, begins, lengths, units] = columns;
-    dictionary.slots = new Uint32Array(slots.buffer);
-    dictionary.hashes = new Uint32Array(hashes.buffer);
-    dictionary.begins = new Uint32Array(begins.buffer);
-    dictionary.lengths = new Uint16Array(lengths.buffer);
-    dictionary.units = new Uint16Array(units.buffer);
+  /** What a checkpoint stores. The images are those of the columns, which stay as they are until `done`. */
+  save(): { state: DictionaryState; images: Uint8Array[]; done(): void } {
+    const { bits, numbersEnd } = this;
+    const state = {
+      bits,
+      size: this.#size,
+      numbersEnd,
+      slots: this.#slots.capacity,
+      old: this.#old?.capacity ?? 0,
+      movedEnd: this.#movedEnd,
+      filled: this.#filled,
+      units: [...this.#ends],
+      block: this.#block,
+      unitsUsed: this.#unitsUsed,
+    };
+    const held = this.#held;
+    const images = [
+      ...this.#slots.hold(state.slots),
+      ...(this.#old?.hold(state.old) ?? []),
+      ...this.#hashes.hold(numbersEnd),
+      ...this.#begins.hold(numbersEnd),
+      ...this.#lengths.hold(numbersEnd),
+      // What is behind the end of a block is written to while the checkpoint is.
+      ...this.#units.map(({ buffer }, block) => new Uint8Array(buffer, 0, 2 * this.#ends[block])),
+    ];
+    const done = () => {
+      for (const column of held) column.release();
+    };
+    return { state, images, done };
+  }
+
+  /** Memory for the images of a checkpoint. */
+  static imagesFor({ bits, slots, old, numbersEnd, units }: DictionaryState): Uint8Array[] {
+    return [
+      ...blockImages(4, slots, bits),
+      ...blockImages(4, old, bits),
+      ...blockImages(4, numbersEnd, bits),
+      ...blockImages(4, numbersEnd, bits),
+      ...blockImages(2, numbersEnd, bits),
+      ...units.map((length) => new Uint8Array(new SharedArrayBuffer(2 * length))),
+    ];
+  }
+
+  /** Restores a dictionary from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
+  static restored(state: DictionaryState, images: readonly Uint8Array[]): Dictionary {
+    const { bits, numbersEnd } = state;
+    const dictionary = new Dictionary(1, bits);
+    const rest = [...images];
+    const take = (length: number) => rest.splice(0, Math.ceil(length / (1 << bits)));
+    const words = (length: number) => new BlockColumn(Uint32Array, bits, take(length).map(wordsOf));
+    dictionary.#slots = words(state.slots);
+    dictionary.#old = state.old === 0 ? null : words(state.old);
+    dictionary.#movedEnd = state.movedEnd;
+    dictionary.#hashes = words(numbersEnd);
+    dictionary.#begins = words(numbersEnd);
+    dictionary.#lengths = new BlockColumn(Uint16Array, bits, take(numbersEnd).map(unitsOf));
+    dictionary.#units = rest.map(unitsOf);
+    dictionary.#ends = [...state.units];
+    dictionary.#block = state.block;
+    dictionary.#unitsUsed = state.unitsUsed;
     dictionary.#size = state.size;
     dictionary.#filled = state.filled;
-    dictionary.numbersEnd = state.numbersEnd;
-    dictionary.#unitsEnd = state.unitsEnd;
-    dictionary.#unitsUsed = state.unitsUsed;
+    dictionary.numbersEnd = numbersEnd;
     return dictionary;
   }
 
-  get #columns(): readonly (Uint32Array | Uint16Array)[] {
-    return [this.slots, this.hashes, this.begins, this.lengths, this.units];
-  }
-
   get memoryBytes(): number {
-    return this.#columns.reduce((sum, column) => sum + column.byteLength, this.old?.byteLength ?? 0);
+    const columns = this.#held.reduce((sum, column) => sum + column.memoryBytes, 0);
+    return this.#units.reduce((sum, block) => sum + block.byteLength, columns);
   }
 
   check(): void {
@@ -173,77 +277,145 @@ export class Dictionary extends DictionaryReader {
       terms++;
       units += term.length;
       invariant(this.get(term) === number, `"${term}" has number ${number}, and ${this.get(term)} is found`);
-      const end = this.begins[number] + term.length;
-      invariant(end <= this.#unitsEnd, `"${term}" ends at ${end} of ${this.#unitsEnd}`);
+      const begin = this.beginOf(number);
+      const end = this.placeOf(begin) + term.length;
+      const blockEnd = this.#ends[begin >>> (this.bits + 1)];
+      invariant(end <= blockEnd, () => `"${term}" ends at ${end} of ${blockEnd}`);
     }
-    const slots = this.slots.filter((slot) => slot !== 0);
+    const slots = this.slots.flatMap((block) => [...block.filter((slot) => slot !== 0)]);
     const used = slots.filter((slot) => slot !== left).length;
     invariant(terms === this.#size && used === terms, `${terms} terms in ${used} slots, not ${this.#size}`);
     invariant(
-      slots.length === this.#filled && 2 * this.#filled <= this.slots.length,
-      `${slots.length} of ${this.slots.length} slots are not free, counted were ${this.#filled}`,
+      slots.length === this.#filled && 2 * this.#filled <= this.#slots.capacity,
+      `${slots.length} of ${this.#slots.capacity} slots are not free, counted were ${this.#filled}`,
     );
     invariant(units === this.#unitsUsed, `terms have ${units} characters, not ${this.#unitsUsed}`);
   }
 
+  #slotAt(at: number): number {
+    return this.slots[at >>> this.bits][at & ((1 << this.bits) - 1)];
+  }
+
+  /** The slot of a number; or else the one where it would go, which is free, or was left where `takesLeft`. */
+  #slotOf(number: number, takesLeft: boolean): number {
+    const mask = maskOf(this.slots, this.bits);
+    let vacant = -1;
+    let at = this.hashes[number >>> this.bits][number & ((1 << this.bits) - 1)] & mask;
+    for (let slot = this.#slotAt(at); slot !== 0 && slot !== number + 1; slot = this.#slotAt(at)) {
+      if (slot === left && vacant < 0) vacant = at;
+      at = (at + 1) & mask;
+    }
+    return takesLeft && vacant >= 0 && this.#slotAt(at) === 0 ? vacant : at;
+  }
+
   /** Enters a number, unless it is there. */
   #enter(number: number): void {
-    const mask = this.slots.length - 1;
-    let vacant = -1;
-    let at = this.hashes[number] & mask;
-    for (; this.slots[at] !== 0; at = (at + 1) & mask) {
-      if (this.slots[at] === number + 1) return;
-      if (this.slots[at] === left && vacant < 0) vacant = at;
-    }
-    if (vacant < 0) this.#filled++;
-    this.slots[vacant < 0 ? at : vacant] = number + 1;
+    const at = this.#slotOf(number, true);
+    const slot = this.#slotAt(at);
+    if (slot === number + 1) return;
+    if (slot === 0) this.#filled++;
+    this.#slots.set(at, number + 1);
   }
 
   /** Moves the given number of old slots. */
   #move(count: number): void {
-    const { old } = this;
+    const old = this.#old;
     if (old === null) return;
-    const end = Math.min(old.length, this.#movedEnd + count);
+    const end = Math.min(old.capacity, this.#movedEnd + count);
     for (; this.#movedEnd < end; this.#movedEnd++) {
-      const slot = old[this.#movedEnd];
-      if (slot !== 0 && slot !== left && this.lengths[slot - 1] > 0) this.#enter(slot - 1);
+      const slot = old.blocks[this.#movedEnd >>> this.bits][this.#movedEnd & ((1 << this.bits) - 1)];
+      if (slot !== 0 && slot !== left && this.lengthOf(slot - 1) > 0) this.#enter(slot - 1);
     }
-    if (end === old.length) this.old = null;
+    if (end === old.capacity) this.#old = null;
   }
 
-  /** Ensures room for a number and the given number of units. */
-  #reserve(number: number, units: number): void {
-    if (number >= this.begins.length) {
-      const length = Math.max(Math.ceil(growth * this.begins.length), number + 1);
-      this.hashes = grownShared(Uint32Array, this.hashes, length);
-      this.begins = grownShared(Uint32Array, this.begins, length);
-      this.lengths = grownShared(Uint16Array, this.lengths, length);
-    }
-    this.numbersEnd = Math.max(this.numbersEnd, number + 1);
-    if (this.#unitsEnd + units <= this.units.length) return;
-    // Where many units belong to terms that are gone, the others are closed up instead.
-    const needed = Math.ceil(growth * (this.#unitsUsed + units));
-    this.#closeUp(Math.max(needed, Math.min(this.units.length, 2 * needed)));
+  /** Writes the units of a term. @returns where they begin */
+  #write(term: string): number {
+    const begin = this.#reserve(term.length);
+    const units = this.#units[this.#block];
+    for (let i = 0; i < term.length; i++) units[begin + i] = term.charCodeAt(i);
+    return this.#block * (2 << this.bits) + begin;
   }
 
-  #closeUp(length: number): void {
-    if (this.#unitsUsed === this.#unitsEnd) {
-      this.units = grownShared(Uint16Array, this.units, length);
-      return;
+  /** Takes room for the given number of units in one block. @returns the place in `#block` */
+  #reserve(units: number): number {
+    const full = 2 << this.bits;
+    invariant(units <= full, `a term of ${units} characters`);
+    if (this.#ends[this.#block] + units > this.#units[this.#block].length) {
+      if (this.#closing === undefined && this.#isSparse) this.#beginClosingUp();
+      else if (this.#ends[this.#block] + units > full) this.#beginBlock();
     }
-    const units = sharedArray(Uint16Array, length);
-    // Readers of the old units go by the old begins.
-    const begins = sharedArray(Uint32Array, this.begins.length);
-    let end = 0;
-    for (let number = 0; number < this.numbersEnd; number++) {
-      const begin = this.begins[number];
-      const length = this.lengths[number];
-      begins[number] = end;
-      for (let i = 0; i < length; i++) units[end + i] = this.units[begin + i];
-      end += length;
+    const begin = this.#ends[this.#block];
+    const end = begin + units;
+    const block = this.#units[this.#block];
+    if (end > block.length) {
+      const longer = Math.min(full, Math.max(Math.ceil(blockGrowth * block.length), end));
+      this.#units[this.#block] = grownShared(Uint16Array, block, longer);
     }
-    this.begins = begins;
-    this.units = units;
-    this.#unitsEnd = end;
+    this.#ends[this.#block] = end;
+    this.#unitsUsed += units;
+    return begin;
+  }
+
+  /** Whether most units belong to terms that are gone. */
+  get #isSparse(): boolean {
+    const units = this.#ends.reduce((sum, end) => sum + end, 0);
+    return units >= unitsMin && 2 * this.#unitsUsed < units;
+  }
+
+  #beginBlock(): void {
+    const free = this.#units.findIndex(({ length }) => length === 0);
+    this.#block = free < 0 ? this.#units.length : free;
+    invariant(this.#block < 2 ** (31 - this.bits), "a dictionary is full: it has 2^32 places for characters");
+    const full = 2 << this.bits;
+    const first = Math.max(unitsMin, Math.min(full >>> 3, this.#unitsUsed));
+    this.#units[this.#block] = sharedArray(Uint16Array, Math.min(full, first));
+    this.#ends[this.#block] = 0;
+  }
+
+  #beginClosingUp(): void {
+    const blocks = new Set<number>();
+    for (const [block, { length }] of this.#units.entries()) if (length > 0) blocks.add(block);
+    this.#beginBlock();
+    this.#closing = { number: 0, blocks };
+  }
+
+  /** Copies the units of some terms behind the last ones, and frees the blocks of before when all were copied. */
+  #closeUp(): void {
+    const closing = this.#closing;
+    if (closing === undefined) return;
+    const end = Math.min(this.numbersEnd, closing.number + closedUpPerStep);
+    let copied = -1;
+    for (; closing.number < end; closing.number++) {
+      const { number } = closing;
+      const length = this.lengthOf(number);
+      const from = length === 0 ? 0 : this.beginOf(number);
+      if (length === 0 || !closing.blocks.has(from >>> (this.bits + 1))) continue;
+      // Readers of the old units go by the old begins.
+      if (copied !== number >>> this.bits) {
+        copied = number >>> this.bits;
+        this.#begins.copied(copied);
+      }
+      const units = this.blockOf(from);
+      const at = this.placeOf(from);
+      const to = this.#reserve(length);
+      this.#unitsUsed -= length;
+      this.#units[this.#block].set(units.subarray(at, at + length), to);
+      this.#begins.set(number, this.#block * (2 << this.bits) + to);
+    }
+    if (end < this.numbersEnd) return;
+    for (const block of closing.blocks) {
+      this.#units[block] = noUnits;
+      this.#ends[block] = 0;
+    }
+    this.#closing = undefined;
   }
 }
+
+const slotColumn = (bits: number, slots: number): BlockColumn<Uint32Array> =>
+  new BlockColumn(Uint32Array, bits, blockImages(4, slots, bits).map(wordsOf));
+
+const wordsOf = ({ buffer, byteOffset, length }: Uint8Array): Uint32Array =>
+  new Uint32Array(buffer, byteOffset, length / 4);
+const unitsOf = ({ buffer, byteOffset, length }: Uint8Array): Uint16Array =>
+  new Uint16Array(buffer, byteOffset, length / 2);

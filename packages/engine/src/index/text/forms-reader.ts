@@ -5,7 +5,7 @@
 
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { countIn, type SharedCounts } from "./counters.ts";
-import { DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
+import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
 import { type Row, RowReader, type RowSource, RowsReader, type SharedRows } from "./rows-reader.ts";
 import type { UnitsTest } from "./word-test.ts";
 
@@ -110,7 +110,7 @@ export class AttachedForms extends FormsReader {
   readonly #counts: SharedCounts;
 
   constructor({ dictionary, counts, rows }: SharedForms) {
-    super(new DictionaryReader(dictionary), new RowsReader(rows));
+    super(new AttachedDictionary(dictionary), new RowsReader(rows));
     this.#counts = counts;
   }
 

@@ -94,11 +94,12 @@ test.each(["only added", "added and removed"])(
 /** Data as read from disk: copies of the state and of the images. */
 function restored(forms: Forms, last: number): Forms {
   forms.rows.freeze(last + 1);
-  const { state, images } = forms.save(last + 1);
+  const { state, images, done } = forms.save(last + 1);
   const copy = structuredClone(state);
   const read = Forms.imagesFor(copy);
   for (const [i, image] of read.entries()) image.set(images[i]);
-  const made = Forms.restored(copy, read);
+  done();
+  const made = finishAtOnce(Forms.restored(copy, read));
   made.check();
   return made;
 }

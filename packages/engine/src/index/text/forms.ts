@@ -9,13 +9,12 @@
 //
 // The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
 // them right for the searched version: a search subtracts the rows of records that it does not see. When many forms have no record
-// any more, their numbers are reused.
+// any more, they are looked for in steps, and their numbers are reused.
 
-import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import { Counters } from "./counters.ts";
-import { Dictionary, type DictionaryState } from "./dictionary.ts";
-import { columnsFor } from "./dictionary-reader.ts";
+import { Dictionary, type DictionaryState, numbersPerStep } from "./dictionary.ts";
 import { FormsReader, numbersOf, type SharedForms } from "./forms-reader.ts";
 import { FrozenRows, imagesFor, type RowsState } from "./frozen-rows.ts";
 import { RecordRows } from "./record-rows.ts";
@@ -26,26 +25,25 @@ export type FormsState = { readonly dictionary: DictionaryState; readonly rows: 
 /** Forms without records are dropped when there are this many, and a quarter of all. */
 const unusedMax = 1_024;
 
+/** Forms that are looked at for each record that is removed, while those without records are dropped. */
+const sweptPerRemoval = 1_024;
+
 export class Forms extends FormsReader {
   declare protected dictionary: Dictionary;
   declare readonly rows: RecordRows;
   readonly #counts = new Counters();
   /** By number: 1 + the ordinal added last that has it. */
-  readonly #lastAdded = new Growable(Uint32Array);
+  readonly #lastAdded = new Counters();
   #free: number[] = [];
   /** The forms of the record that is added. */
   #added = new Uint32Array(256);
   /** Forms in the dictionary that no record has. */
   #unused = 0;
+  /** While those without records are dropped: the next number. */
+  #swept: number | undefined;
 
-  /** @param dictionary, rows as they were kept; absent: none */
   constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
     super(dictionary, rows);
-    for (let number = 0; number < dictionary.numbersEnd; number++) this.#grow();
-    rows.each((row) => {
-      for (const number of numbersOf(row)) this.#counts.increase(number);
-    });
-    this.#forgetUnused();
   }
 
   /** What another thread needs to read the forms as they are now. */
@@ -73,12 +71,11 @@ export class Forms extends FormsReader {
     if (numbers.length === 0) return;
     if (this.#added.length < numbers.length) this.#added = new Uint32Array(2 * numbers.length);
     const added = this.#added;
-    const lastAdded = this.#lastAdded.values;
     let count = 0;
     for (let i = 0; i < numbers.length; i++) {
       const number = numbers[i];
-      if (lastAdded[number] === ordinal + 1) continue;
-      lastAdded[number] = ordinal + 1;
+      if (this.#lastAdded.of(number) === ordinal + 1) continue;
+      this.#lastAdded.set(number, ordinal + 1);
       if (this.#counts.increase(number) === 0) this.#unused--;
       added[count++] = number;
     }
@@ -93,9 +90,23 @@ export class Forms extends FormsReader {
     this.removals++;
     for (const number of numbersOf(row)) if (this.#counts.decrease(number) === 0) this.#unused++;
     this.rows.delete(ordinal);
-    if (this.#unused < unusedMax || 4 * this.#unused < this.dictionary.size) return false;
-    this.#forgetUnused();
-    return true;
+    if (this.#unused >= unusedMax && 4 * this.#unused >= this.dictionary.size) this.#swept ??= 0;
+    return this.#sweep(sweptPerRemoval);
+  }
+
+  /** Drops forms without records among the next ones. @returns whether there were any */
+  #sweep(count: number): boolean {
+    if (this.#swept === undefined) return false;
+    const { length } = this.#free;
+    const end = Math.min(this.#counts.length, this.#swept + count);
+    for (let number = this.#swept; number < end; number++) {
+      if (this.#counts.of(number) > 0 || !this.dictionary.isUsed(number)) continue;
+      this.dictionary.remove(number);
+      this.#free.push(number);
+      this.#unused--;
+    }
+    this.#swept = end < this.#counts.length ? end : undefined;
+    return this.#free.length > length;
   }
 
   get memoryBytes(): number {
@@ -112,36 +123,56 @@ export class Forms extends FormsReader {
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen. */
-  save(end: number): { state: FormsState; images: Uint8Array[] } {
+  save(end: number): { state: FormsState; images: Uint8Array[]; done(): void } {
     const dictionary = this.dictionary.save();
     const rows = this.rows.save(end);
     return {
       state: { dictionary: dictionary.state, rows: rows.state },
-      images: [...dictionary.columns, ...rows.images],
+      images: [...dictionary.images, ...rows.images],
+      done: dictionary.done,
     };
   }
 
   /** Allocates the columns and bytes of forms of a checkpoint. */
   static imagesFor({ dictionary, rows }: FormsState): Uint8Array[] {
-    return [...columnsFor(dictionary), ...imagesFor(rows)];
+    return [...Dictionary.imagesFor(dictionary), ...imagesFor(rows)];
   }
 
   /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
-  static restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Forms {
+  static *restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Steps<Forms> {
     const columns = images.length - rows.segments.length;
-    return new Forms(
+    const forms = new Forms(
       Dictionary.restored(dictionary, images.slice(0, columns)),
       new RecordRows(FrozenRows.restored(rows, images.slice(columns))),
     );
+    for (let number = 0; number < dictionary.numbersEnd; number++) {
+      forms.#grow();
+      if (number % numbersPerStep === numbersPerStep - 1) yield;
+    }
+    let read = 0;
+    for (const row of forms.rows.all())
+      for (const number of numbersOf(row)) {
+        forms.#counts.increase(number);
+        if (++read % numbersPerStep === 0) yield;
+      }
+    forms.#free = yield* forms.dictionary.freeNumbers();
+    forms.#unused = dictionary.size;
+    for (let number = 0; number < dictionary.numbersEnd; number++) {
+      if (forms.#counts.of(number) > 0) forms.#unused--;
+      if (number % numbersPerStep === numbersPerStep - 1) yield;
+    }
+    for (forms.#swept = 0; forms.#swept !== undefined; yield) forms.#sweep(numbersPerStep);
+    return forms;
   }
 
   close(): void {
     this.dictionary = new Dictionary();
     this.rows.close();
     this.#counts.clear();
-    this.#lastAdded.truncate(0);
+    this.#lastAdded.clear();
     this.#free = [];
     this.#unused = 0;
+    this.#swept = undefined;
   }
 
   /** Proves that counts are those of the rows. */
@@ -149,12 +180,12 @@ export class Forms extends FormsReader {
     this.dictionary.check();
     const counts = new Map<number, number>();
     let records = 0;
-    this.rows.each((row) => {
+    for (const row of this.rows.all()) {
       records++;
       const numbers = [...numbersOf(row)];
       invariant(new Set(numbers).size === numbers.length, "a record has a form twice");
       for (const number of numbers) counts.set(number, (counts.get(number) ?? 0) + 1);
-    });
+    }
     this.rows.check(records);
     let unused = 0;
     for (const [form, number] of this.dictionary.entries()) {
@@ -172,13 +203,6 @@ export class Forms extends FormsReader {
 
   #grow(): void {
     this.#counts.push();
-    this.#lastAdded.push(0);
-  }
-
-  #forgetUnused(): void {
-    for (let number = 0; number < this.#counts.length; number++)
-      if (this.#counts.of(number) === 0 && this.dictionary.isUsed(number)) this.dictionary.remove(number);
-    this.#free = this.dictionary.freeNumbers();
-    this.#unused = 0;
+    this.#lastAdded.push();
   }
 }

@@ -146,11 +146,11 @@ export class FrozenRows {
     return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
   }
 
-  /** Reports every row that was not forgotten. */
-  each(visit: (row: Row) => void): void {
+  /** Every row that was not forgotten. */
+  *all(): Generator<Row> {
     for (const { ordinals, begins, forgotten, bytes } of this.#segments)
       for (let row = 0; row < ordinals.length; row++)
-        if (forgotten[row] === 0) visit({ bytes, begin: begins[row], end: begins[row + 1] });
+        if (forgotten[row] === 0) yield { bytes, begin: begins[row], end: begins[row + 1] };
   }
 
   /** Verifies that segments and their rows ascend, and how many there are. */

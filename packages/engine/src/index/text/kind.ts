@@ -71,7 +71,7 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
     const options: TextOptions = { ...deciding, mayTake, retire };
     return {
       make: () => new TextIndex(options),
-      checkpoint: invertedCheckpoints((state, load) => TextIndex.restored(options, state, load)),
+      checkpoint: invertedCheckpoints((state, load, task) => TextIndex.restored(options, state, load, task)),
       deciding: { postingFormat, analysisFormat: analysisFormat(), ...deciding },
     };
   },

@@ -1,6 +1,8 @@
 // How much memory will a text index take?
 
+import { blockBytes } from "../../base/block-column.ts";
 import { type PostingCounts, postingBytes } from "../postings/memory.ts";
+import { countersBytes } from "./counters.ts";
 
 export type TextCounts = PostingCounts & {
   /** Different terms of all records, and the characters of them. */
@@ -14,11 +16,12 @@ export type TextCounts = PostingCounts & {
     | undefined;
 };
 
+/** Columns of the dictionary grow by a quarter, up to the end of a block: on the average an eighth of that is unused. */
+const grown = (bytes: number): number => bytes + Math.min(bytes, blockBytes) / 8;
+
 const powerOfTwo = (count: number, least: number): number =>
   Math.max(least, 2 ** Math.ceil(Math.log2(Math.max(1, count))));
 
-/** Columns of the dictionary grow by a quarter: on the average an eighth is unused. */
-const unused = 1.125;
 const termsMin = 1_024;
 
 /** Bytes of a text index with such postings that has nothing left to merge, but for the words that it remembers. */
@@ -33,9 +36,10 @@ export function textBytes(counts: TextCounts): number {
 /** Bytes of a dictionary, and of two numbers for each of its terms. */
 function columnBytes(terms: number, characters: number): number {
   const slots = 4 * powerOfTwo(2 * terms, termsMin);
-  const columns = 10 * Math.max(termsMin, unused * terms);
-  const units = 2 * Math.max(8 * termsMin, unused * characters);
-  return slots + columns + units + 2 * 4 * powerOfTwo(terms, 16);
+  const words = grown(4 * Math.max(termsMin, terms));
+  const lengths = grown(2 * Math.max(termsMin, terms));
+  const units = grown(2 * Math.max(8 * termsMin, characters));
+  return slots + 2 * words + lengths + units + 2 * countersBytes(terms);
 }
 
 /** Of rows (record-rows.ts) that have numbers of ascending terms: each as its distance from the one before. */

@@ -173,12 +173,12 @@ export class RecordRows implements RowSource {
     return this.#frozen.save(end);
   }
 
-  /** Reports every row that was not removed. */
-  each(visit: (row: Row) => void): void {
-    this.#frozen.each(visit);
+  /** Every row that was not removed. */
+  *all(): Generator<Row> {
+    yield* this.#frozen.all();
     for (let row = 0; row < this.#ordinals.length; row++) {
       const found = this.#forgotten.values[row] === 0 ? this.of(this.#ordinals.values[row]) : undefined;
-      if (found !== undefined) visit(found);
+      if (found !== undefined) yield found;
     }
   }
 

@@ -18,6 +18,8 @@
 // This class is the writer's side; text-search.ts is the reader's side, and text-parts.ts has what both go through.
 
 import { invariant } from "../../base/invariant.ts";
+import type { Task } from "../../base/scheduler.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import type { Index } from "../contract.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
@@ -28,8 +30,11 @@ import { averageOf, type TextStatistics } from "./bm25.ts";
 import { OwnedTextParts, type TextOptions, type TextState } from "./text-parts.ts";
 import { TextReader } from "./text-search.ts";
 
-/** Names of a long text that are looked up at a step. */
-const namesPerStep = 4_096;
+/** Records of a restored index between two checks of the clock. */
+const recordsPerLook = 16_384;
+
+/** Names of a text that are looked up at a step: each new one can copy a block of the dictionary that a checkpoint holds. */
+const namesPerStep = 128;
 
 export class TextIndex implements Index {
   readonly #parts: OwnedTextParts;
@@ -107,7 +112,7 @@ export class TextIndex implements Index {
     if (length > 0) this.#documents++;
     this.#totalLength += length;
     this.#parts.postings.add(ordinal, length, numbers, frequencies, averageOf(this.statistics()));
-    if (this.#parts.areRowsFull) this.#parts.postings.freeze();
+    if (this.#parts.areRowsFull) this.#parts.postings.beginFreezing();
     this.#parts.freezeRows();
   }
 
@@ -177,8 +182,8 @@ export class TextIndex implements Index {
   }
 
   /** Makes a segment of the mutable buffer, so that a checkpoint has all records. */
-  freeze(): void {
-    this.#parts.freeze();
+  freeze(): Steps<void> {
+    return this.#parts.freeze();
   }
 
   /** What a checkpoint stores; see PostingIndex.save. */
@@ -186,21 +191,31 @@ export class TextIndex implements Index {
     return this.#parts.save();
   }
 
-  /** Restores an index from a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
+  /**
+   * Restores an index from a checkpoint.
+   * @param load fills the images with the checkpoint's bytes, in the order of `save`
+   * @param task in whose time slices this is done
+   */
   static async restored(
     options: TextOptions,
     state: TextState,
     load: (images: Uint8Array[]) => Promise<void>,
+    task: Task,
   ): Promise<TextIndex> {
     const index = new TextIndex(options);
-    await index.#parts.restore(state, load);
+    await index.#parts.restore(state, load, task);
     const { postings } = index.#parts;
+    let records = 0;
     for (const [, length] of postings.parts.records()) {
       if (length > 0) index.#documents++;
       index.#totalLength += length;
+      if (++records % recordsPerLook === 0) await task.pause();
     }
     postings.averageLength = averageOf(index.statistics());
-    for (const ordinal of state.postings.retired) index.remove(ordinal);
+    for (const ordinal of state.postings.retired) {
+      index.remove(ordinal);
+      await task.pause();
+    }
     return index;
   }
 

@@ -11,6 +11,8 @@
 
 import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
+import type { Task } from "../../base/scheduler.ts";
+import type { Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { nextMemoryId } from "../attached.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
@@ -20,7 +22,6 @@ import { postingsOf, usesOfTerms } from "../postings/posting-walk.ts";
 import type { SharedText, TextParts } from "./attached-text.ts";
 import { Bm25 } from "./bm25.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
-import { columnsFor } from "./dictionary-reader.ts";
 import { Forms, type FormsState } from "./forms.ts";
 import { FrozenRows, imagesFor } from "./frozen-rows.ts";
 import { Positions, type PositionsState } from "./positions.ts";
@@ -113,8 +114,8 @@ export class OwnedTextParts implements TextParts {
   }
 
   /** Makes a segment of the mutable buffer, so that a checkpoint has all records. */
-  freeze(): void {
-    this.postings.freeze();
+  *freeze(): Steps<void> {
+    yield* this.postings.freeze();
     this.freezeRows();
   }
 
@@ -148,33 +149,40 @@ export class OwnedTextParts implements TextParts {
         forms: forms?.state ?? null,
       },
       images: [
-        ...dictionary.columns,
+        ...dictionary.images,
         ...(positions?.images ?? []),
         ...(forms?.images ?? []),
         ...postings.images,
       ],
-      done: postings.done,
+      done(isCheckpointed) {
+        dictionary.done();
+        forms?.done();
+        postings.done(isCheckpointed);
+      },
     };
   }
 
-  /** Takes over the parts of a checkpoint. @param load fills the images with the checkpoint's bytes, in the order of `save` */
-  async restore(state: TextState, load: (images: Uint8Array[]) => Promise<void>): Promise<void> {
+  /**
+   * Takes over the parts of a checkpoint.
+   * @param load fills the images with the checkpoint's bytes, in the order of `save`
+   * @param task in whose time slices this is done
+   */
+  async restore(state: TextState, load: (images: Uint8Array[]) => Promise<void>, task: Task): Promise<void> {
     invariant(
       (state.positions === null) === (this.positions === null) &&
         (state.forms === null) === (this.forms === null),
       "the checkpoint was written with other positions or forms",
     );
-    const columns = columnsFor(state.dictionary);
+    const columns = Dictionary.imagesFor(state.dictionary);
     const rows = state.positions === null ? [] : imagesFor(state.positions);
     const forms = state.forms === null ? [] : Forms.imagesFor(state.forms);
     this.vocabulary.reserve(state.dictionary);
-    this.postings = await PostingIndex.restored(this.#postingOptions, state.postings, (images) =>
-      load([...columns, ...rows, ...forms, ...images]),
-    );
+    const loadAll = (images: Uint8Array[]) => load([...columns, ...rows, ...forms, ...images]);
+    this.postings = await PostingIndex.restored(this.#postingOptions, state.postings, loadAll, task);
     if (state.positions !== null)
       this.positions = new Positions(new RecordRows(FrozenRows.restored(state.positions, rows)));
-    if (state.forms !== null) this.forms = Forms.restored(state.forms, forms);
-    this.vocabulary.restore(Dictionary.restored(state.dictionary, columns));
+    if (state.forms !== null) this.forms = await task.finish(Forms.restored(state.forms, forms));
+    await task.finish(this.vocabulary.restore(Dictionary.restored(state.dictionary, columns)));
   }
 
   close(): void {

@@ -141,7 +141,7 @@ test("a form that only hidden records have is none, also after the thread has at
   index.add(seen, ["navigation"]);
   // So many that the segment is not merged when one is removed.
   for (let i = 0; i < 10; i++) index.add(versions.next(), ["other"]);
-  index.freeze();
+  finishAtOnce(index.freeze());
   const first = versions.publish();
   versions.close(hidden);
   const statistics = index.statistics();

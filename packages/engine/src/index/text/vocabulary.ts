@@ -5,9 +5,11 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { isRun } from "../../text/grams.ts";
-import { Dictionary, type DictionaryState } from "./dictionary.ts";
+import { Counters } from "./counters.ts";
+import { Dictionary, type DictionaryState, numbersPerStep } from "./dictionary.ts";
 import type { Forms } from "./forms.ts";
 import { unknown, WordTable } from "./word-table.ts";
 
@@ -39,10 +41,10 @@ export class Vocabulary {
   readonly #analyzer: Analyzer;
   readonly #forms: () => Forms | null;
   /** By number of a term: in how many segments, or mutable buffers, it has postings. */
-  readonly #uses = new Growable(Uint32Array);
+  readonly #uses = new Counters();
   #freeTerms: number[] = [];
   /** By number of a term: 0 but while a text is counted, then how often the text has it. */
-  readonly #frequencies = new Growable(Uint32Array);
+  readonly #frequencies = new Counters();
   /**
    * Words seen before -> the number of their term, `dropped`, or `withForm` less the place of both numbers in `#wordNumbers`:
    * most words of a text need no other look. Numbers in a column of their own take half the time of an object for each word.
@@ -86,10 +88,10 @@ export class Vocabulary {
         forms.push(this.#wordNumbers.values[at + 1]);
       }
       length++;
-      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+      if (this.#frequencies.increase(number) === 0) numbers.push(number);
     }
-    const frequencies = numbers.map((number) => this.#frequencies.values[number]);
-    for (const number of numbers) this.#frequencies.values[number] = 0;
+    const frequencies = numbers.map((number) => this.#frequencies.of(number));
+    for (const number of numbers) this.#frequencies.set(number, 0);
     return { numbers, frequencies, forms, length };
   }
 
@@ -97,7 +99,7 @@ export class Vocabulary {
   #countRun(run: string, numbers: number[]): number {
     return this.#analyzer.read([run], (term) => {
       const number = this.numberOf(term);
-      if (this.#frequencies.values[number]++ === 0) numbers.push(number);
+      if (this.#frequencies.increase(number) === 0) numbers.push(number);
     });
   }
 
@@ -118,14 +120,13 @@ export class Vocabulary {
     const known = this.dictionary.get(term);
     if (known !== undefined) return known;
     const number = this.#freeTerms.pop() ?? this.#uses.length;
-    if (number === this.#uses.length) this.#addColumns();
+    if (number === this.#uses.length) for (const column of this.#columns) column.push();
     this.dictionary.add(term, number);
     return number;
   }
 
-  #addColumns(): void {
-    this.#uses.push(0);
-    this.#frequencies.push(0);
+  get #columns(): Counters[] {
+    return [this.#uses, this.#frequencies];
   }
 
   /** The entry of `#words` for a word, which is added if missing. */
@@ -167,12 +168,12 @@ export class Vocabulary {
 
   /** There are postings of a term in one more place. */
   use(term: number): void {
-    this.#uses.values[term]++;
+    this.#uses.increase(term);
   }
 
   /** ... and in one less. A term that no record has any more is forgotten. */
   unuse(term: number): void {
-    if (--this.#uses.values[term] > 0) return;
+    if (this.#uses.decrease(term) > 0) return;
     this.forgetNumbers();
     this.dictionary.remove(term);
     this.#freeTerms.push(term);
@@ -210,22 +211,23 @@ export class Vocabulary {
 
   /** Ensures room for the numbers of a dictionary that is being restored, and whose terms may be used meanwhile. */
   reserve({ numbersEnd }: DictionaryState): void {
-    for (let i = 0; i < numbersEnd; i++) this.#addColumns();
+    for (const column of this.#columns) column.extend(numbersEnd);
   }
 
   /** Restores the terms in use. */
-  restore(dictionary: Dictionary): void {
+  *restore(dictionary: Dictionary): Steps<void> {
     this.dictionary = dictionary;
     // Terms that only records of the mutable buffer had.
-    for (const [number, uses] of this.#uses.values.subarray(0, this.#uses.length).entries())
-      if (uses === 0 && dictionary.isUsed(number)) dictionary.remove(number);
-    this.#freeTerms = dictionary.freeNumbers();
+    for (let number = 0; number < this.#uses.length; number++) {
+      if (this.#uses.of(number) === 0 && dictionary.isUsed(number)) dictionary.remove(number);
+      if (number % numbersPerStep === numbersPerStep - 1) yield;
+    }
+    this.#freeTerms = yield* dictionary.freeNumbers();
   }
 
   close(): void {
     this.dictionary = new Dictionary();
-    this.#uses.truncate(0);
-    this.#frequencies.truncate(0);
+    for (const column of this.#columns) column.clear();
     this.forgetWords();
     this.#freeTerms.length = 0;
   }
@@ -234,7 +236,7 @@ export class Vocabulary {
   check(uses: Map<number, number>): void {
     this.dictionary.check();
     for (const [term, number] of this.dictionary.entries()) {
-      const used = this.#uses.values[number];
+      const used = this.#uses.of(number);
       invariant(used > 0 && used === uses.get(number), `"${term}" has ${used} uses, not ${uses.get(number)}`);
       uses.delete(number);
     }

@@ -51,6 +51,7 @@ export class WordTable {
   }
 
   clear(): void {
+    if (this.#words.length === 0) return;
     this.#words.length = 0;
     this.#slots = new Uint32Array(slotsMin);
     this.#hashes = new Int32Array(slotsMin / 2);

@@ -1,6 +1,6 @@
 // What do the hammer's drivers of both inverted kinds share?
 
-import { finishAtOnce } from "../../../base/steps.ts";
+import { finishAtOnce, type Steps } from "../../../base/steps.ts";
 import type { Candidates, Index } from "../../contract.ts";
 import type { LegSearches } from "../../kind.ts";
 import type { HammeredVersion } from "../../testing/hammer-driver.ts";
@@ -37,7 +37,7 @@ export function remembered<T>(
 
 interface Inverted extends Index {
   tidy(postings: number): boolean;
-  freeze(): void;
+  freeze(): Steps<void>;
   save(): { done(isCheckpointed: boolean): void };
 }
 
@@ -47,7 +47,7 @@ const saving = new WeakMap<Index, { done(isCheckpointed: boolean): void }>();
 /** Freezes, merges, compacts; begins a checkpoint or ends it. */
 export function disturb(index: Inverted, random: () => number): void {
   for (let steps = Math.floor(random() * 4); steps > 0; steps--) index.tidy(Math.floor(random() * 4_000));
-  if (random() < 0.02) index.freeze();
+  if (random() < 0.02) finishAtOnce(index.freeze());
   if (random() > 0.05) return;
   const written = saving.get(index);
   if (written === undefined) saving.set(index, index.save());
