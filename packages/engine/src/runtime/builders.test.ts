@@ -274,10 +274,17 @@ test("[O10] a task of one collection does not wait for all tasks of another one 
 test.skipIf(process.platform !== "linux")(
   "a builder without a task ends, and another one goes on with the same graph",
   async () => {
+    const nameOf = (id: string) => {
+      try {
+        return readFileSync(`/proc/self/task/${id}/comm`, "utf8");
+      } catch (error) {
+        // The thread has ended since it was listed.
+        if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return "";
+        throw error;
+      }
+    };
     const names = () =>
-      readdirSync("/proc/self/task").filter((id) =>
-        readFileSync(`/proc/self/task/${id}/comm`, "utf8").startsWith("quiver builder"),
-      );
+      readdirSync("/proc/self/task").filter((id) => nameOf(id).startsWith("quiver builder"));
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
       builders = new Builders(loudBackground(), 1);
