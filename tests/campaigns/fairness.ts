@@ -44,6 +44,8 @@ const healthPerSecond = 10;
 const readsPerSecond = 4;
 const p99MsLeast = 50;
 const p99Factor = 5;
+/** Beside clients that write in bulk, however slow the quiet server is. */
+const bulkP99MsMax = 60;
 const healthMsMax = 50;
 
 type Seen = {
@@ -228,17 +230,21 @@ function lineOf({ attack, p50, p99, worst, readP99, healthWorst, holds, refused,
 
 /** @throws Error naming each bound that was exceeded */
 function judge([quiet, ...attacked]: readonly Outcome[]): void {
-  const p99Max = Math.max(p99MsLeast, p99Factor * quiet.p99);
-  const broken = attacked.flatMap(({ attack, p99, readP99, refused, healthWorst }) => [
-    ...(p99 > p99Max
-      ? [`during "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
-      : []),
-    ...(readP99 > p99Max ? [`during "${attack}" p99 of reads is ${readP99.toFixed(1)} ms`] : []),
-    ...(refused > 0 ? [`during "${attack}" ${refused} searches were rejected`] : []),
-    ...(healthWorst > healthMsMax
-      ? [`during "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
-      : []),
-  ]);
+  const broken = attacked.flatMap(({ attack, p99, readP99, refused, healthWorst }) => {
+    const p99Max = attack.includes("bulk writes")
+      ? bulkP99MsMax
+      : Math.max(p99MsLeast, p99Factor * quiet.p99);
+    return [
+      ...(p99 > p99Max
+        ? [`during "${attack}" p99 is ${p99.toFixed(1)} ms, more than ${p99Max.toFixed(1)}`]
+        : []),
+      ...(readP99 > p99Max ? [`during "${attack}" p99 of reads is ${readP99.toFixed(1)} ms`] : []),
+      ...(refused > 0 ? [`during "${attack}" ${refused} searches were rejected`] : []),
+      ...(healthWorst > healthMsMax
+        ? [`during "${attack}" /health/live took ${healthWorst.toFixed(1)} ms`]
+        : []),
+    ];
+  });
   if (broken.length > 0) throw new Error(broken.join("\n"));
 }
 

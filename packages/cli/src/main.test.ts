@@ -11,7 +11,9 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { createClient, type QuiverClient } from "@quiverdb/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-const main = join(import.meta.dirname, "main.ts");
+const main = join(import.meta.dirname, "../dist/main.js");
+/** For what depends on which modules are loaded. */
+const sources = join(import.meta.dirname, "main.ts");
 const adminKey = "cli-test-key";
 
 type Result = { code: number | null; out: string; err: string };
@@ -40,9 +42,15 @@ function cleanEnv(more: Record<string, string> = {}): Record<string, string | un
 
 function start(
   args: readonly string[],
-  options: { env?: Record<string, string>; cwd?: string; input?: string; nodeFlags?: string[] } = {},
+  options: {
+    env?: Record<string, string>;
+    cwd?: string;
+    input?: string;
+    nodeFlags?: string[];
+    program?: string;
+  } = {},
 ): Running {
-  const child = spawn(process.execPath, [...(options.nodeFlags ?? []), main, ...args], {
+  const child = spawn(process.execPath, [...(options.nodeFlags ?? []), options.program ?? main, ...args], {
     env: cleanEnv(options.env),
     cwd: options.cwd ?? folder,
   });
@@ -229,7 +237,7 @@ describe("help and wrong usage", () => {
       ["import", "--help"],
       ["help", "count"],
     ]) {
-      const { code, err } = await start(args, { nodeFlags, env }).ended;
+      const { code, err } = await start(args, { program: sources, nodeFlags, env }).ended;
       expect(code).toBe(0);
       expect(err).toContain("/cli/src/program.ts");
       expect(err, args.join(" ")).not.toMatch(/node_modules\/(typebox|cli-progress|lmdb|fastify)\//);
@@ -516,7 +524,7 @@ describe("collections, indexes, records", () => {
     const nodeFlags = ["--import", `data:text/javascript,${encodeURIComponent(printing)}`];
     const env = { QUIVER_URL: server.url, QUIVER_API_KEY: adminKey };
     for (const args of [["collections", "list"], ["search", "filtered", "--text", "x"], ["--help"]]) {
-      const { err } = await start(args, { env, nodeFlags }).ended;
+      const { err } = await start(args, { program: sources, env, nodeFlags }).ended;
       const loaded = err.split("\n").filter((line) => line.startsWith("file:"));
       expect(loaded.length).toBeGreaterThan(30);
       const foreign =

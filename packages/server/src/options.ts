@@ -77,7 +77,7 @@ export type ServerOptions = {
 
   /**
    * Threads that take connections and search, besides the one that owns the database; 0: that one does it all. On Linux only, and not with
-   * `clock`. Default 0; the command line: one for each core, at most 8, where there are two or more.
+   * `clock`. Default 0; the command line: up to one for each core, at most 8, where there are two or more.
    */
   servingThreads?: number;
 

@@ -8,7 +8,7 @@ import { createClient } from "@quiverdb/client";
 import { startServer } from "@quiverdb/server/server";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
-const main = join(import.meta.dirname, "../main.ts");
+const main = join(import.meta.dirname, "../../dist/main.js");
 let folder: string;
 let dataDir: string;
 

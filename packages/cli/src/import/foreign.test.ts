@@ -14,7 +14,7 @@ import { type Postgres, postgres } from "../../../import/test/postgres.ts";
 import { chromaServer, pineconeServer, qdrantServer } from "../../../import/test/stub-servers.ts";
 import { nameOfServer } from "./foreign.ts";
 
-const main = join(import.meta.dirname, "../main.ts");
+const main = join(import.meta.dirname, "../../dist/main.js");
 let folder: string;
 let dataDir: string;
 beforeAll(() => {
