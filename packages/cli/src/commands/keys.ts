@@ -2,8 +2,7 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { AuditEntry } from "@quiverdb/protocol/shapes/audit";
-import type { KeyInformation, Role } from "@quiverdb/protocol/shapes/key";
-import { roles } from "@quiverdb/protocol/shapes/key";
+import { type KeyInformation, type Role, roles } from "@quiverdb/protocol/shapes/key";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connectServer, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";

@@ -131,8 +131,9 @@ export async function refuseOtherExports(paths: readonly string[], from: ImportF
   for (const path of paths) {
     await sizeOf(path);
     const isParquet = await isParquetFile(path);
-    const start = isParquet ? undefined : await readStart(path, recognizedBytes);
-    const found = start === undefined ? await recognizeFile(path, "parquet") : recognize(start);
+    const found = isParquet
+      ? await recognizeFile(path, "parquet")
+      : recognize(await readStart(path, recognizedBytes));
     if (found?.format !== undefined && found.format !== from)
       throw new UsageError(
         `${nameOf(path)} has ${found.what}, and is no export of ${from}. Give --from ${found.format}, or no --from.`,

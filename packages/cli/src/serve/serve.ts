@@ -38,7 +38,7 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
   return exitCodes.ok;
 }
 
-/** Each takes some 25 MB of memory: more than this many only on request. */
+/** Each takes some 40 MB of memory: more than this many only on request. */
 const servingThreadsMax = 8;
 
 /**

@@ -46,12 +46,8 @@ export class ScrollCursors {
 
   /** The cursor of the page behind this end. */
   make({ id, value }: PageEnd): string {
-    const held: Held = [
-      this.#order,
-      this.#filter,
-      id,
-      ...(value === undefined ? [] : [String(value)]),
-    ] as Held;
+    const scroll = [this.#order, this.#filter, id] as const;
+    const held: Held = value === undefined ? [...scroll] : [...scroll, String(value)];
     const nonce = randomBytes(nonceBytes);
     const sealing = createCipheriv(cipher, this.#key, nonce, { authTagLength: tagBytes });
     const parts = [

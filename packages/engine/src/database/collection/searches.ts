@@ -31,10 +31,10 @@ import type { Collection } from "../contract.ts";
 import type { LoadState } from "./load-state.ts";
 import type { CollectionState } from "./state.ts";
 
-type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 /** After a search was rejected because an index lags. */
 const retryAfterSeconds = 2;
 
+type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 type Answering = Tail<Parameters<typeof answer<View>>>;
 
 export class Searches implements Searched<View> {
