@@ -208,6 +208,8 @@ export class Building {
         this.#running--;
         current.release();
         this.pump();
+        // What was due meanwhile had to wait: nobody else looks again.
+        this.#afterJob();
       });
     });
   }
@@ -260,22 +262,21 @@ export class Building {
   /** Continues deferred work; returns whether this thread has more to do. */
   tidy(): boolean {
     if (this.#isClosed || this.#failure !== undefined) return false;
+    const wasDue = this.#watch.isDue;
     let hasBegun = false;
-    let isDueAgain = false;
     try {
       this.succession.goOn();
       hasBegun = this.#watch.begin();
-      const wasMeasuring = this.#watch.isMeasuring;
       this.#watch.goOn();
-      // The build has gone on, and perhaps ended, while it was measured.
-      isDueAgain = wasMeasuring && this.#watch.isDue;
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
     if (this.isIdle && this.succession.beginCopy(this.#work)) this.#copyInOrder();
     this.pump();
-    if (this.#watch.hasSteps || this.#copying?.steps !== undefined || isDueAgain) return true;
+    if (this.#watch.hasSteps || this.#copying?.steps !== undefined) return true;
+    // The build has gone on, and perhaps ended, while it was measured, or copied graphs serve. What was due and could not begin waits.
+    if (!wasDue && this.#watch.isDue) return true;
     return this.#isInPlace && hasBegun;
   }
 

@@ -31,6 +31,7 @@ if (port !== null && workerData === isReader) {
   );
   let rows: AttachedRows | undefined;
   let isOver = false;
+  let turns = 0;
   const report = { right: 0, absent: 0, wrong: [] as string[] };
   port.on("message", (message: AttachableRows | "over") => {
     if (message === "over") isOver = true;
@@ -50,6 +51,7 @@ if (port !== null && workerData === isReader) {
         else if (distances[i] === expected[ordinal]) report.right++;
         else report.wrong.push(`ordinal ${ordinal}: ${distances[i]} instead of ${expected[ordinal]}`);
       }
+    if (++turns % 20 === 0) port.postMessage(report satisfies Report);
     setImmediate(turn);
   };
   turn();
