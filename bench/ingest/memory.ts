@@ -15,6 +15,7 @@ import { adminKey, clientOf, type MeasuredServer, startQuiver } from "../rest/me
 import { postgres } from "../servers/kinds/postgres.ts";
 import { redis } from "../servers/kinds/redis.ts";
 import { cpuMsOf, memoryOf } from "../servers/processes.ts";
+import { installRivals } from "../shared/install.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import { head, line } from "../shared/report.ts";
 import { forms, vectorsOf } from "./bodies.ts";
@@ -34,6 +35,9 @@ const [records, dimension, per] = [values.records, values.dimension, values.per]
 const form = forms.find(({ title }) => title === values.form);
 if (form === undefined)
   throw new Error(`no form '${values.form}'; there are ${forms.map(({ title }) => title)}`);
+
+const reason = values.beside ? installRivals() : undefined;
+if (reason !== undefined) console.log(reason);
 
 const megabyte = 1e6;
 /** What a server may still do after a load, before it is at rest. */

@@ -1,12 +1,13 @@
 // Is a search as fast right after a load as it is later?
 //
-//   node tests/campaigns/after-load.ts [--records 20000] [--dimension 384] [--seconds 0,1,5,30] [--only TEXT] [--judge]
+//   node tests/campaigns/after-load.ts [--records 20000] [--dimension 384] [--seconds 0,1,5,30] [--only TEXT] [--threads 2] [--judge]
 //
 // Records come in each of the ways below, and the campaign waits as the documents say. Then it opens six fresh connections at each of the
 // given seconds, and searches on each of them, one search at a time: every kind of search, with and without a filter of a tenth of the
-// records. The same is measured in the steady state: after a further write and a rest. Meanwhile
+// records. The same is measured in the steady state: after a further write, and a rest as long as the one before the moment, of at least
+// four seconds. (The first searches after any rest take longer: caches of the processor are cold, in the client, too.) Meanwhile
 //
-//   - every record is visible: they are counted, and words and sparse dimensions that only one record has find it;
+//   - every record is visible: they are counted, and words, sparse dimensions and a vector that only one record has find it;
 //   - dense recall is at least that of the steady state less `recallMargin`.
 //
 // The median of each kind of search on each connection is compared with its median in the steady state: with --judge, on an otherwise idle
@@ -47,8 +48,8 @@ export type AfterLoadOptions = {
   readonly seconds: string;
   /** Only ways whose names contain this text. */
   readonly only: string;
-  /** The greatest ratio to the steady state at once, and from five seconds on; null: any. */
-  readonly most: { readonly atOnce: number; readonly later: number } | null;
+  /** Serving threads; 0 for the default. */
+  readonly threads: number;
   readonly seed: number;
 };
 
@@ -61,10 +62,11 @@ type Moment = {
 /** What a way found: the greatest ratio to the steady state by second, its case, and the recalls. */
 export type WayResult = {
   readonly way: string;
-  readonly steadyMs: ReadonlyMap<string, number>;
   readonly steadyRecall: number;
   readonly moments: readonly {
     readonly seconds: number;
+    /** Median of each kind of search in the steady state, after a rest as long as the one before this moment. */
+    readonly steadyMs: ReadonlyMap<string, number>;
     readonly worst: number;
     readonly worstCase: string;
     readonly worstMs: number;
@@ -173,9 +175,12 @@ type Stage = {
   readonly source: Source;
   /** The numbers of its records, ascending. */
   readonly present: readonly number[];
+  /** Records with smaller numbers have been updated. */
+  readonly updatedEnd: number;
 };
 
-async function measure({ server, source, present }: Stage): Promise<Moment> {
+async function measure(stage: Stage): Promise<Moment> {
+  const { server, source } = stage;
   const open = Array.from({ length: connections }, () => new Connection(server.url));
   try {
     const times = new Map<string, number[][]>();
@@ -190,7 +195,7 @@ async function measure({ server, source, present }: Stage): Promise<Moment> {
             lists[i].push((await connection.post(`/search/${kind}`, body)).ms);
           }
         }
-      if (round === 0) await assertVisible(open, present);
+      if (round === 0) await assertVisible(open, stage);
     }
     const medians = new Map([...times].map(([key, lists]) => [key, lists.map((ms) => quantile(ms, 0.5))]));
     return { medians, found: await nearest(open, source, {}) };
@@ -200,14 +205,16 @@ async function measure({ server, source, present }: Stage): Promise<Moment> {
 }
 
 /** @throws if a record cannot be found on a connection */
-async function assertVisible(open: readonly Connection[], present: readonly number[]) {
+async function assertVisible(open: readonly Connection[], { source, present, updatedEnd }: Stage) {
   for (const [i, connection] of open.entries()) {
     const counted = (await connection.post("/vectors/count", {})).answer.count;
     if (counted !== present.length) throw new Error(`${counted} records of ${present.length} are counted`);
     const record = present[Math.floor((i * (present.length - 1)) / (open.length - 1))];
+    const { dense_values } = source.record(record, record < updatedEnd ? 1 : 0);
     for (const [path, body] of [
       ["/search/tf-idf", { query: `unique${record}` }],
       ["/search/sparse", { query_terms: [{ index: 100_000 + record, value: 1 }] }],
+      ["/search/dense", { query_vector: dense_values, exact: true }],
     ] as const) {
       const { results } = (await connection.post(path, body)).answer;
       if (results[0]?.id !== `r${record}`)
@@ -241,6 +248,8 @@ type Way = {
   readonly isLoaded: boolean;
   /** What the user does and waits for. @returns the numbers of the records that there are then, ascending */
   act(run: Run): Promise<readonly number[]>;
+  /** The share of the records, the first ones, that are updated. */
+  readonly updatedShare?: number;
 };
 
 class Run {
@@ -256,7 +265,9 @@ class Run {
   }
 
   async start(): Promise<void> {
-    const server = await new ServerProcess(this.folder.join("data"), { flags: patience }).ready();
+    const { threads } = this.options;
+    const flags = [...patience, ...(threads > 0 ? ["--serving-threads", String(threads)] : [])];
+    const server = await new ServerProcess(this.folder.join("data"), { flags }).ready();
     const client = await server.client();
     this.place = { server, client, collection: client.collection(name) };
   }
@@ -428,6 +439,7 @@ const ways: readonly Way[] = [
   {
     name: "a third updated, a third deleted",
     isLoaded: true,
+    updatedShare: 1 / 3,
     async act(run) {
       const { collection } = run.place;
       const third = Math.floor(run.options.records / 3);
@@ -441,7 +453,7 @@ const ways: readonly Way[] = [
 
 // ---- The campaign
 
-/** @returns what each way found @throws at a record that cannot be found, lost recall, or with `isJudged` a ratio that is too great */
+/** @returns what each way found @throws at a record that cannot be found, or lost recall */
 export async function afterLoadCampaign(options: AfterLoadOptions, tell: Say): Promise<WayResult[]> {
   using folder = new TemporaryFolder("after-load");
   const run = new Run(folder, options);
@@ -461,44 +473,45 @@ export async function afterLoadCampaign(options: AfterLoadOptions, tell: Say): P
 }
 
 async function tried(way: Way, run: Run, tell: Say): Promise<WayResult> {
-  const { seconds, most } = run.options;
+  const { records } = run.options;
+  const seconds = run.options.seconds.split(",").map(Number);
   const present = await way.act(run);
-  const beganMs = performance.now();
+  let beganMs = performance.now();
   const { server, collection } = run.place;
-  const stage: Stage = { server, source: run.source, present };
-  const moments: { seconds: number; moment: Moment }[] = [];
-  for (const at of seconds.split(",").map(Number)) {
-    await sleep(Math.max(0, beganMs + 1_000 * at - performance.now()));
-    moments.push({ seconds: at, moment: await measure(stage) });
-  }
+  const updatedEnd = Math.floor((way.updatedShare ?? 0) * records);
+  const stage: Stage = { server, source: run.source, present, updatedEnd };
+  const measuredAfter = async (ms: number): Promise<Moment> => {
+    await sleep(Math.max(0, beganMs + ms - performance.now()));
+    return measure(stage);
+  };
+  const moments: Moment[] = [];
+  for (const at of seconds) moments.push(await measuredAfter(1_000 * at));
   // The last record is written once more, as it is: exact results stay the same.
-  await collection.upsert([run.source.record(present.at(-1) as number, 0)]);
+  const last = present.at(-1) as number;
+  await collection.upsert([run.source.record(last, last < updatedEnd ? 1 : 0)]);
   await collection.waitForIndex();
-  await sleep(restMs);
-  await measure(stage);
-  const steady = await measure(stage);
+  // The same rests as before, but none shorter than `restMs`.
+  beganMs = performance.now();
+  const rests = seconds.map((at) => Math.max(restMs, 1_000 * at));
+  const steady = new Map<number, Moment>();
+  for (const ms of new Set(rests)) steady.set(ms, await measuredAfter(ms));
   const exactly = new Connection(server.url);
   const truth = await nearest([exactly], run.source, { exact: true });
   exactly.close();
-  const steadyRecall = recallOf(steady, truth);
-  const steadyMs = new Map([...steady.medians].map(([key, each]) => [key, quantile([...each], 0.5)]));
+  const steadyRecall = Math.max(...[...steady.values()].map((moment) => recallOf(moment, truth)));
   const result: WayResult = {
     way: way.name,
-    steadyMs,
     steadyRecall,
-    moments: moments.map(({ seconds: at, moment }) => ({
-      seconds: at,
-      ...worstOf(moment, steadyMs),
-      recall: recallOf(moment, truth),
-    })),
+    moments: moments.map((moment, i) => {
+      const { medians } = steady.get(rests[i]) as Moment;
+      const steadyMs = new Map([...medians].map(([key, each]) => [key, quantile([...each], 0.5)]));
+      return { seconds: seconds[i], steadyMs, ...worstOf(moment, steadyMs), recall: recallOf(moment, truth) };
+    }),
   };
   tell(lineOf(result));
   for (const { recall, seconds: at } of result.moments)
     if (recall < steadyRecall - recallMargin)
       throw new Error(`${way.name}: after ${at} s the recall is ${recall}, and later ${steadyRecall}`);
-  for (const { worst, worstCase, seconds: at } of result.moments)
-    if (most !== null && worst > (at >= laterSeconds ? most.later : most.atOnce))
-      throw new Error(`${way.name}: after ${at} s ${worstCase} takes ${rounded(worst)} times as long`);
   return result;
 }
 
@@ -515,14 +528,23 @@ function worstOf(moment: Moment, steadyMs: ReadonlyMap<string, number>) {
 
 const rounded = (value: number, digits = 2) => value.toFixed(digits);
 
-function lineOf({ way, moments, steadyMs, steadyRecall }: WayResult): string {
+function lineOf({ way, moments, steadyRecall }: WayResult): string {
   const at = moments.map(
-    ({ seconds, worst, worstCase, worstMs, recall }) =>
-      `${seconds} s: ${rounded(worst)} (${worstCase} ${rounded(worstMs)} ms, recall ${rounded(recall, 3)})`,
+    ({ seconds, worst, worstCase, worstMs, recall, steadyMs }) =>
+      `${seconds} s: ${rounded(worst)} (${worstCase} ${rounded(worstMs)} ms instead of ${rounded(steadyMs.get(worstCase) ?? 0)}, recall ${rounded(recall, 3)})`,
   );
-  const steady = [...steadyMs].map(([key, ms]) => `${key} ${rounded(ms)}`).join(", ");
-  return `${way}: ${at.join("; ")}; steady recall ${rounded(steadyRecall, 3)}: ${steady}`;
+  return `${way}: ${at.join("; ")}; steady recall ${rounded(steadyRecall, 3)}`;
 }
+
+/** What took longer than it may. */
+export const missesOf = (results: readonly WayResult[], most: { atOnce: number; later: number }): string[] =>
+  results.flatMap(({ way, moments }) =>
+    moments.flatMap(({ worst, worstCase, seconds }) =>
+      worst > (seconds >= laterSeconds ? most.later : most.atOnce)
+        ? [`${way}: after ${seconds} s ${worstCase} takes ${rounded(worst)} times as long`]
+        : [],
+    ),
+  );
 
 function figuresOf(results: readonly WayResult[]): Figures {
   return Object.fromEntries(
@@ -536,8 +558,13 @@ function figuresOf(results: readonly WayResult[]): Figures {
 if (import.meta.main)
   await command({
     name: "after-load",
-    options: { records: 20_000, dimension: 384, seconds: "0,1,5,30", only: "", judge: false },
+    options: { records: 20_000, dimension: 384, seconds: "0,1,5,30", only: "", threads: 0, judge: false },
     isWhole: ({ only }) => only === "",
-    run: async ({ judge, ...options }) =>
-      figuresOf(await afterLoadCampaign({ ...options, most: judge ? judged : null }, say)),
+    run: async ({ judge, ...options }) => {
+      const results = await afterLoadCampaign(options, say);
+      const misses = judge ? missesOf(results, judged) : [];
+      for (const miss of misses) say(`missed: ${miss}`);
+      if (misses.length > 0) process.exitCode = 1;
+      return figuresOf(results);
+    },
   });

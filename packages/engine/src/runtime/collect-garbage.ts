@@ -5,7 +5,7 @@
 // milliseconds. So it runs after the response, and at most once a second for everything released meanwhile.
 
 import { performance } from "node:perf_hooks";
-import { setFlagsFromString } from "node:v8";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import { processBytes } from "./memory.ts";
@@ -73,26 +73,33 @@ export function collectGarbageIfGrown(): Promise<void> {
 const lookMs = 5_000;
 /** A thread rests that has worked for less since it looked. */
 const restingMsMax = 100;
-/** What less work has left is not worth a collection. */
-const workedMsMin = 250;
+/** Less is not worth a collection: the young generation alone holds as much after some searches. */
+const heapGrownBytesMin = 8 * 1024 * 1024;
 
 /**
- * From now on, the garbage of this thread is collected whenever it comes to rest after work, and when it has started. V8 collects when a
- * thread allocates, so one that rests holds what its last work has left. A collection throws away the bytecode of functions that have not run
- * lately, and the first searches after a rest took 1.5 times as long; kept, it takes no memory that could be measured, and they take 1.0 to
- * 1.3 times. Nor is the last resort of V8 asked for, which also shrinks the young generation, for 5 MB. Call it once in a thread.
+ * From now on, the garbage of this thread is collected whenever it rests and its heap has grown, and when it has started. V8 collects when a
+ * thread allocates, so one that rests holds what its last work has left. A collection has a price: V8 also throws away optimized code that
+ * refers to shapes of which no object is left, such as those of a closed connection, so the next tens of searches take up to 1.4 times as
+ * long. So there is one after a load, and none after searches. Bytecode is kept: thrown away, too, they took twice as long, and it takes no
+ * memory that could be measured. Nor is the last resort of V8 asked for, which also shrinks the young generation, for 5 MB. Call it once in
+ * a thread.
  */
 export function collectAtRest(): void {
   setFlagsFromString("--no-flush-bytecode");
   let looked = performance.eventLoopUtilization();
-  let collected: typeof looked | undefined;
+  let collectedBytes: number | undefined;
   setInterval(() => {
     const now = performance.eventLoopUtilization();
-    const workedMs = (since: typeof looked) => performance.eventLoopUtilization(now, since).active;
-    const rests = workedMs(looked) < restingMsMax;
+    const rests = performance.eventLoopUtilization(now, looked).active < restingMsMax;
     looked = now;
-    if (!rests || (collected !== undefined && workedMs(collected) < workedMsMin)) return;
+    if (!rests || (collectedBytes !== undefined && heapBytes() < collectedBytes + heapGrownBytesMin)) return;
     collector()();
-    collected = looked = performance.eventLoopUtilization();
+    collectedBytes = heapBytes();
+    looked = performance.eventLoopUtilization();
   }, lookMs).unref();
+}
+
+function heapBytes(): number {
+  const { used_heap_size, external_memory } = getHeapStatistics();
+  return used_heap_size + external_memory;
 }
