@@ -67,6 +67,8 @@ export type WayResult = {
     readonly seconds: number;
     /** Median of each kind of search in the steady state, after a rest as long as the one before this moment. */
     readonly steadyMs: ReadonlyMap<string, number>;
+    /** The greatest ratio of the steady state to itself: what noise alone makes of 48 medians. */
+    readonly noise: number;
     readonly worst: number;
     readonly worstCase: string;
     readonly worstMs: number;
@@ -505,7 +507,9 @@ async function tried(way: Way, run: Run, tell: Say): Promise<WayResult> {
     moments: moments.map((moment, i) => {
       const { medians } = steady.get(rests[i]) as Moment;
       const steadyMs = new Map([...medians].map(([key, each]) => [key, quantile([...each], 0.5)]));
-      return { seconds: seconds[i], steadyMs, ...worstOf(moment, steadyMs), recall: recallOf(moment, truth) };
+      const { worst: noise } = worstOf(steady.get(rests[i]) as Moment, steadyMs);
+      const recall = recallOf(moment, truth);
+      return { seconds: seconds[i], steadyMs, noise, ...worstOf(moment, steadyMs), recall };
     }),
   };
   tell(lineOf(result));
@@ -530,8 +534,8 @@ const rounded = (value: number, digits = 2) => value.toFixed(digits);
 
 function lineOf({ way, moments, steadyRecall }: WayResult): string {
   const at = moments.map(
-    ({ seconds, worst, worstCase, worstMs, recall, steadyMs }) =>
-      `${seconds} s: ${rounded(worst)} (${worstCase} ${rounded(worstMs)} ms instead of ${rounded(steadyMs.get(worstCase) ?? 0)}, recall ${rounded(recall, 3)})`,
+    ({ seconds, worst, worstCase, worstMs, recall, steadyMs, noise }) =>
+      `${seconds} s: ${rounded(worst)}, noise ${rounded(noise)} (${worstCase} ${rounded(worstMs)} ms instead of ${rounded(steadyMs.get(worstCase) ?? 0)}, recall ${rounded(recall, 3)})`,
   );
   return `${way}: ${at.join("; ")}; steady recall ${rounded(steadyRecall, 3)}`;
 }
@@ -549,8 +553,8 @@ export const missesOf = (results: readonly WayResult[], most: { atOnce: number; 
 function figuresOf(results: readonly WayResult[]): Figures {
   return Object.fromEntries(
     results.map(({ way, moments }) => [
-      `${way}: greatest ratio to the steady state after ${moments.map(({ seconds }) => seconds).join(", ")} s`,
-      moments.map(({ worst }) => rounded(worst)).join(", "),
+      `${way}: greatest ratio to the steady state (and of that to itself) after ${moments.map(({ seconds }) => seconds).join(", ")} s`,
+      moments.map(({ worst, noise }) => `${rounded(worst)} (${rounded(noise)})`).join(", "),
     ]),
   );
 }
