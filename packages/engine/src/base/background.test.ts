@@ -127,7 +127,7 @@ describe("[K2] the engine's sources", () => {
     "base/background.ts": "it is the owner",
     "runtime/builder-thread.ts": "collecting garbage does not fail",
     "runtime/collect-garbage.ts": "collecting garbage does not fail",
-    "database/threads/calls.ts": "what a handler throws is posted to the caller, and rejects its promise",
+    "runtime/calls.ts": "what a handler throws is posted to the caller, and rejects its promise",
     "database/memory-balance.ts": "an empty interval keeps the process alive while memory is freed",
   };
 

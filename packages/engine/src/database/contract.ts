@@ -48,7 +48,7 @@ import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
-import type { Calls, Handlers } from "./threads/calls.ts";
+import type { Calls, Handlers } from "../runtime/calls.ts";
 
 export { release } from "../base/bytes.ts";
 export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
@@ -61,6 +61,7 @@ export type { Trace, TraceAttributes, TraceSpan } from "../base/trace.ts";
 export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";
+export { Calls } from "../runtime/calls.ts";
 export { collectAtRest } from "../runtime/collect-garbage.ts";
 export { threadFile } from "../runtime/thread-file.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";

@@ -11,9 +11,9 @@ import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { IndexBlueprint, IndexDefinition, IndexDependencies, IndexedCollection } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { Helpers } from "../indexing/applied-log.ts";
 import { Checkpointer } from "../indexing/checkpointer.ts";
 import { IndexUpdater } from "../indexing/index-updater.ts";
+import type { Helpers } from "../indexing/log-cursor.ts";
 import type { Builders } from "../runtime/builders.ts";
 import { CheckpointOnDisk } from "../runtime/checkpoint-place.ts";
 

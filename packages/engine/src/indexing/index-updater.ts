@@ -1,6 +1,6 @@
 // How is one index brought up to date?
 //
-// Its updater applies the change log to it (applied-log.ts). An index may have a checkpoint (checkpointer.ts): its updater starts with
+// Its updater applies the change log to it (log-cursor.ts). An index may have a checkpoint (checkpointer.ts): its updater starts with
 // `restore`, and writes a new one when `keep` is called.
 //
 // An index that fails in the middle of a change may be inconsistent. It is *stuck*: the indexer builds another one (indexer.ts).
@@ -10,9 +10,9 @@ import { invariant } from "../base/invariant.ts";
 import type { Index } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall } from "../index/kind.ts";
 import type { ReadTransaction } from "../storage/store.ts";
-import { AppliedLog, type Helpers } from "./applied-log.ts";
 import type { Checkpointer } from "./checkpointer.ts";
 import { GuardedIndex } from "./guarded-index.ts";
+import { type Helpers, LogCursor } from "./log-cursor.ts";
 
 export class IndexUpdater {
   readonly kind: IndexKind;
@@ -21,7 +21,7 @@ export class IndexUpdater {
   readonly #checkpointer: Checkpointer | undefined;
   readonly #make: () => Index;
   readonly #guarded: GuardedIndex;
-  readonly #log: AppliedLog;
+  readonly #log: LogCursor;
   #isRestoring = false;
 
   /**
@@ -36,7 +36,7 @@ export class IndexUpdater {
     this.kind = kind.name;
     this.#make = make;
     this.#guarded = new GuardedIndex(make());
-    this.#log = new AppliedLog(kind, this.#guarded, helpers);
+    this.#log = new LogCursor(kind, this.#guarded, helpers);
   }
 
   /** A new updater of the same index, which starts from its checkpoint or from nothing. */
@@ -151,8 +151,8 @@ export class IndexUpdater {
     return count === 0 ? 1 : Math.min(1, Math.max(0, (this.finalEnd - first) / count));
   }
 
-  /** Applies the changes up to the read transaction's version, until the time is over: see AppliedLog.step. */
-  step(...how: Parameters<AppliedLog["step"]>): boolean {
+  /** Applies the changes up to the read transaction's version, until the time is over: see LogCursor.step. */
+  step(...how: Parameters<LogCursor["step"]>): boolean {
     invariant(!this.#isRestoring, "an index is changed while its checkpoint is read");
     return this.#log.step(...how);
   }

@@ -35,16 +35,16 @@ import { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
 import { inBackground, type Timer } from "../base/timers.ts";
-import { Identities } from "../collection/identities.ts";
+import { RecordIdCache } from "../collection/record-id-cache.ts";
 import { Visibility } from "../collection/visibility.ts";
 import { type View, Views } from "../runtime/view.ts";
 import type { Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 import { Completion } from "./completion.ts";
+import { IdleCompaction } from "./idle-compaction.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import { IndexUpdaters } from "./index-updaters.ts";
 import { IndexingSlices } from "./indexing-slices.ts";
-import { Rest } from "./rest.ts";
 import { ViewWaiters, type Working } from "./view-waiters.ts";
 
 export type IndexerEvents = {
@@ -104,14 +104,14 @@ export class Indexer {
       refuse: (kind, reason) => this.#waiters.refuse(kind, reason),
       onReplaced: () => this.#complete(),
     });
-    const identities = new Identities((bytes) => events.mayTake?.(bytes) ?? true);
+    const recordIds = new RecordIdCache((bytes) => events.mayTake?.(bytes) ?? true);
     const onOldestReleased = () => {
       this.#updaters.closeIndexes();
       if (this.#visibility.closedCount > 0) this.wake();
     };
-    this.#views = new Views(onOldestReleased, readerSlots, identities);
+    this.#views = new Views(onOldestReleased, readerSlots, recordIds);
     this.#visibility = new Visibility((free) => this.retire(free));
-    const rest = new Rest(() => this.wake());
+    const rest = new IdleCompaction(() => this.wake());
     this.#slices = new IndexingSlices(store, this.#updaters, this.#views, this.#visibility, rest, {
       onPublished: (view) => this.#waiters.serve(view),
       onIdle: () => this.#views.refresh(),
@@ -156,18 +156,18 @@ export class Indexer {
   }
 
   get memoryBytes(): number {
-    return this.#updaters.memoryBytes + this.#views.identities.memoryBytes;
+    return this.#updaters.memoryBytes + this.#views.recordIds.memoryBytes;
   }
 
   /** Of `memoryBytes`, what remembers ids of records. */
   get identityBytes(): number {
-    return this.#views.identities.memoryBytes;
+    return this.#views.recordIds.memoryBytes;
   }
 
   /** Frees up to the given number of bytes of caches. */
   giveUp(bytes: number): void {
-    const left = bytes - this.#views.identities.memoryBytes;
-    this.#views.identities.clear();
+    const left = bytes - this.#views.recordIds.memoryBytes;
+    this.#views.recordIds.clear();
     if (left > 0) this.#updaters.giveUp(left);
   }
 

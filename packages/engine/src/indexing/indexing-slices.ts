@@ -14,9 +14,9 @@ import { type Head, readHead } from "../collection/head.ts";
 import type { Visibility } from "../collection/visibility.ts";
 import type { LiveIndexes, View, Views } from "../runtime/view.ts";
 import type { ReadTransaction, Store } from "../storage/store.ts";
+import type { IdleCompaction } from "./idle-compaction.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import type { IndexUpdaters } from "./index-updaters.ts";
-import type { Rest } from "./rest.ts";
 
 /** Postings of deferred work (merging) between two checks of the clock. */
 const postingsPerLook = 20_000;
@@ -44,7 +44,7 @@ export class IndexingSlices {
   readonly #updaters: IndexUpdaters;
   readonly #views: Views;
   readonly #visibility: Visibility;
-  readonly #rest: Rest;
+  readonly #rest: IdleCompaction;
   readonly #events: SliceEvents;
   /** The version that built indexes are brought to, over several slices. */
   #target: Newest | undefined;
@@ -59,7 +59,7 @@ export class IndexingSlices {
     updaters: IndexUpdaters,
     views: Views,
     visibility: Visibility,
-    rest: Rest,
+    rest: IdleCompaction,
     events: SliceEvents,
   ) {
     this.#store = store;

@@ -37,7 +37,7 @@ export function* accountOf(
 
 function visitOf(view: SearchedView, { record, from }: Visit): Walk["visits"][number] {
   return {
-    id: record && view.identities.of(view.readTxn, record.ordinal).id,
+    id: record && view.recordIds.of(view.readTxn, record.ordinal).id,
     from: from < 0 ? null : from,
     score: record?.score ?? null,
   };

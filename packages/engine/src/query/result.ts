@@ -8,8 +8,8 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
 import type { SearchResponse, SearchResult } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
-import { recordOf } from "../collection/identities.ts";
 import { numberJson, pairsOf, valueJson } from "../collection/reading.ts";
+import { recordOf } from "../collection/record-id-cache.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
 import { vectorsOf } from "./legs.ts";
@@ -78,14 +78,14 @@ function fetch(
   { returnRawText, include }: Wanted,
   size: ResultSize,
 ): SearchResult {
-  const { id, documentId } = view.identities.of(view.readTxn, ordinal);
+  const { id, documentId } = view.recordIds.of(view.readTxn, ordinal);
   let bytes = id.length + (documentId?.length ?? 0);
   if (!returnRawText && include.length === 0) {
     size.add(bytes);
     return { id, document_id: documentId, score, text: null };
   }
   if (!returnRawText && include.length === 1 && include[0] === "metadata") {
-    const json = view.identities.metadataOf(view.readTxn, ordinal);
+    const json = view.recordIds.metadataOf(view.readTxn, ordinal);
     size.add(bytes + (json?.length ?? 0));
     return withMetadata({ id, document_id: documentId, score, text: null }, json);
   }

@@ -192,7 +192,7 @@ async function endedWith(span: TraceSpan, searched: Promise<Hit[]>): Promise<Hit
   return hits;
 }
 
-const idsOf = (view: SearchedView) => (ordinal: number) => view.identities.of(view.readTxn, ordinal).id;
+const idsOf = (view: SearchedView) => (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
 
 function* hitsOf(view: SearchedView, leg: SearchedLeg, k: number): Steps<Hit[]> {
   return yield* rankCandidates(idsOf(view), yield* leg.search(k), k);

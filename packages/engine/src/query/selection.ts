@@ -7,7 +7,7 @@
 import { limits } from "@quiverdb/protocol/limits";
 import type { FilterValue } from "@quiverdb/protocol/shapes/filter";
 import type { Steps } from "../base/steps.ts";
-import { recordOf } from "../collection/identities.ts";
+import { recordOf } from "../collection/record-id-cache.ts";
 import type { Field } from "../metadata/field.ts";
 import { type FoundValue, MetadataScanner } from "../metadata/scan.ts";
 import type { SearchedView } from "../runtime/view.ts";
@@ -107,9 +107,9 @@ class GroupReader {
 
   /** Null: the record is in no group. */
   read(ordinal: number): FilterValue | null {
-    const { readTxn, identities } = this.#view;
+    const { readTxn, recordIds } = this.#view;
     if (this.#field.record !== undefined) {
-      const { id, documentId } = identities.of(readTxn, ordinal);
+      const { id, documentId } = recordIds.of(readTxn, ordinal);
       return this.#field.record === "id" ? id : documentId;
     }
     this.#value = null;

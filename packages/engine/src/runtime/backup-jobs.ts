@@ -3,12 +3,10 @@
 // Each job runs in a thread of its own (backup-thread.ts). The number of jobs at a time is limited. Further jobs are refused instead of
 // queued, because nobody can predict how long a backup takes. An aborted job stops at its next row, closes its files and store, and ends.
 
-import { Worker } from "node:worker_threads";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import type { BackupJob, BackupMessage, BackupReport, BackupStart } from "./backup-thread.ts";
-import { threadFile } from "./thread-file.ts";
-import { fromWire } from "./writer-messages.ts";
+import type { BackupJob, BackupReport, BackupStart } from "./backup-thread.ts";
+import { CalledThread } from "./calls.ts";
 
 export type { BackupJob, BackupReport } from "./backup-thread.ts";
 
@@ -43,9 +41,12 @@ export class BackupJobs {
   ): Promise<BackupReport> {
     signal.throwIfAborted();
     const cancelled = new Int32Array(new SharedArrayBuffer(4));
-    const worker = new Worker(threadFile(new URL("./backup-thread.ts", import.meta.url)), {
-      workerData: { job, cancelled } satisfies BackupStart,
-      name: `quiver backup: ${job.kind}`,
+    const thread = new CalledThread(new URL("./backup-thread.ts", import.meta.url), {
+      name: `backup: ${job.kind}`,
+      start: { cancelled } satisfies BackupStart,
+      handlers: { progress: onProgress },
+      onEnd: (cause) =>
+        new QuiverError("internal", "The thread of a backup ended unexpectedly.", {}, { cause }),
     });
     const cancel = () => {
       Atomics.store(cancelled, 0, 1);
@@ -53,18 +54,12 @@ export class BackupJobs {
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {
-      return await new Promise<BackupReport>((resolve, reject) => {
-        let end = () => reject(new QuiverError("internal", "The thread of a backup ended unexpectedly."));
-        worker.on("message", (message: BackupMessage) => {
-          if ("progress" in message) onProgress(message.progress);
-          else if (message.ok) end = () => resolve(message.report);
-          else end = () => reject(signal.aborted ? signal.reason : fromWire(message.error));
-        });
-        worker.on("error", reject);
-        worker.on("exit", () => end());
-      });
+      return await thread.calls.call<BackupReport>("run", job);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : error;
     } finally {
       signal.removeEventListener("abort", cancel);
+      await thread.stop();
     }
   }
 }

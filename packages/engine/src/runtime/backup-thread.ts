@@ -1,22 +1,22 @@
 // How does a backup thread read and write backup files?
 //
 // Each job has a thread of its own, so a backup that takes hours blocks neither requests nor other backups. The thread opens the store
-// itself and holds a read transaction only while it writes the file. The job ends early when the request thread sets the flag
-// that both share.
+// itself and holds a read transaction only while it writes the file. It works without a turn of its event loop, so a job ends early when
+// the request thread sets a flag that both share.
 
 import "./node-host.ts";
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { type BackupHeader, checkChain } from "../backup/header.ts";
 import { applyBackup, checkRestored, verifyBackup } from "../backup/read.ts";
 import { type BackupRequest, writeBackup } from "../backup/write.ts";
 import { invariant } from "../base/invariant.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
+import { Calls } from "./calls.ts";
 import { syncDirectory } from "./data-directory.ts";
 import { fileError } from "./file-errors.ts";
-import { toWire, type WireError } from "./writer-messages.ts";
 
 export type BackupJob =
   /** Writes the current version of a store to a new file. In the end the file is durable, or does not exist. */
@@ -26,21 +26,14 @@ export type BackupJob =
   /** Verifies a chain of files, and only then builds a store from them in an unused directory. */
   | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number };
 
-export type BackupStart = { job: BackupJob; cancelled: Int32Array<SharedArrayBuffer> };
+export type BackupStart = { cancelled: Int32Array<SharedArrayBuffer> };
 
 export type BackupReport = { header: BackupHeader; records: number; bytes: number; sha256: string };
 
-export type BackupMessage =
-  | { progress: number }
-  | { ok: true; report: BackupReport }
-  | { ok: false; error: WireError };
-
 const progressMs = 100;
 
-const port = parentPort;
-invariant(port !== null, "a backup is not made by a worker thread");
-const { job, cancelled } = workerData as BackupStart;
-const say = (message: BackupMessage) => port.postMessage(message);
+invariant(parentPort !== null, "a backup is not made by a worker thread");
+const { cancelled } = workerData as BackupStart;
 
 let saidAt = 0;
 
@@ -50,7 +43,7 @@ function step(share: () => number): void {
   const now = performance.now();
   if (now - saidAt < progressMs) return;
   saidAt = now;
-  say({ progress: Math.min(1, share()) });
+  calls.tell("progress", Math.min(1, share()));
 }
 
 function withFile<T>(path: string, flags: string, act: (file: number) => T): T {
@@ -124,7 +117,7 @@ async function restore({
   });
 }
 
-async function run(): Promise<BackupReport> {
+async function run(job: BackupJob): Promise<BackupReport> {
   switch (job.kind) {
     case "write":
       return write(job);
@@ -135,8 +128,14 @@ async function run(): Promise<BackupReport> {
   }
 }
 
-try {
-  say({ ok: true, report: await run() });
-} catch (error) {
-  say({ ok: false, error: toWire(fileError(error)) });
-}
+const calls = new Calls(parentPort, {
+  async run(job: BackupJob) {
+    try {
+      return await run(job);
+    } catch (thrown) {
+      const error = fileError(thrown);
+      if (isQuiverError(error)) throw error;
+      throw new QuiverError("internal", "The backup failed; nothing was changed.", {}, { cause: error });
+    }
+  },
+});

@@ -1,4 +1,4 @@
-// Which messages do the builder pool and its threads exchange?
+// What does the pool of builders call its threads for?
 
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
@@ -34,13 +34,8 @@ export type BuilderTask =
   /** Reads the images into shared memory. */
   | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
 
-export type BuilderMessage = {
-  readonly number: number;
+export type TaskCall = {
   /** The collection that sent it. A builder gives each owner the same share of time. */
   readonly owner: number;
   readonly task: BuilderTask;
 };
-
-export type BuilderReply =
-  | { readonly number: number; readonly ok: true; readonly value: unknown }
-  | { readonly number: number; readonly ok: false; readonly error: unknown };

@@ -27,12 +27,12 @@ import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
 import { wordsInSteps } from "../index/text/stored-text.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
-import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
+import type { BuilderStart, BuilderTask, TaskCall } from "./builder-messages.ts";
+import { type CallContext, Calls, later } from "./calls.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
 import { collectGarbage } from "./collect-garbage.ts";
 
 invariant(parentPort !== null, "a builder is not a worker thread");
-const port = parentPort;
 const { number: ownNumber, width } = workerData as BuilderStart;
 
 const linkers = new Map<number, Linker>();
@@ -125,7 +125,11 @@ function load(path: string, images: readonly Uint8Array[]): void {
 /** The tasks of one collection, in order, and the time that it has used. */
 type Queue = {
   ms: number;
-  readonly waiting: { readonly message: BuilderMessage; readonly steps: Steps<unknown> }[];
+  readonly waiting: {
+    readonly task: BuilderTask;
+    readonly steps: Steps<unknown>;
+    readonly context: CallContext;
+  }[];
 };
 
 const queues = new Map<number, Queue>();
@@ -142,15 +146,17 @@ let virtualMs = 0;
 /** Length of a time slice. The thread reads new messages between slices. */
 const sliceMs = 10;
 
-port.on("message", (message: BuilderMessage) => {
-  const { owner, task } = message;
-  let queue = queues.get(owner);
-  if (queue === undefined) {
-    queue = { ms: virtualMs, waiting: [] };
-    queues.set(owner, queue);
-    if (queues.size === 1) setImmediate(work);
-  }
-  queue.waiting.push({ message, steps: stepsOf(task) });
+new Calls(parentPort, {
+  task({ owner, task }: TaskCall, context) {
+    let queue = queues.get(owner);
+    if (queue === undefined) {
+      queue = { ms: virtualMs, waiting: [] };
+      queues.set(owner, queue);
+      if (queues.size === 1) setImmediate(work);
+    }
+    queue.waiting.push({ task, steps: stepsOf(task), context });
+    return later;
+  },
 });
 
 /** Runs one time slice for the queue that has used the least time. */
@@ -172,21 +178,20 @@ function work(): void {
   if (queues.size > 0) setImmediate(work);
 }
 
-/** Runs one step of a task, and replies after the last one. @returns whether it was the last */
-function goOn({ message: { number, task }, steps }: Queue["waiting"][number]): boolean {
-  let reply: BuilderReply;
+/** Runs one step of a task, and answers after the last one. @returns whether it was the last */
+function goOn({ task, steps, context }: Queue["waiting"][number]): boolean {
+  let value: unknown;
+  let failure: { readonly error: unknown } | undefined;
   try {
     const step = steps.next();
     if (!step.done) return false;
-    reply = { number, ok: true, value: step.value };
+    value = step.value;
   } catch (error) {
-    // Errors travel as text, because some errors of WebAssembly and of the system cannot be posted.
-    const { message: text, stack, code } = error as NodeJS.ErrnoException;
-    reply = { number, ok: false, error: { text, stack, code } };
+    failure = { error };
   }
   if (task.kind === "job" && task.job.kind === "insert") release(task.job.vectors);
   if (leavesWaste.has(task.kind)) void collectGarbage();
-  const isTexts = reply.ok && task.kind === "analyse";
-  port.postMessage(reply, isTexts ? buffersOf((reply as { value: AnalysedTexts }).value) : []);
+  if (failure !== undefined) context.fail(failure.error);
+  else context.answer(value, task.kind === "analyse" ? buffersOf(value as AnalysedTexts) : []);
   return true;
 }

@@ -6,9 +6,9 @@
 // do not keep the process alive.
 
 import { availableParallelism } from "node:os";
-import { Worker } from "node:worker_threads";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { Background } from "../base/background.ts";
+import { Deadline } from "../base/deadline.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
 import type { Candidates } from "../index/contract.ts";
@@ -18,8 +18,8 @@ import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
 import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
-import type { BuilderMessage, BuilderReply, BuilderStart, BuilderTask } from "./builder-messages.ts";
-import { threadFile } from "./thread-file.ts";
+import type { BuilderStart, BuilderTask, TaskCall } from "./builder-messages.ts";
+import { CalledThread } from "./calls.ts";
 
 /** Default number of builders: all cores but one, which is for requests. */
 export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
@@ -30,37 +30,41 @@ const idleMs = 20_000;
 type Done = (error: unknown, value: unknown) => void;
 
 class Thread {
-  readonly #worker: Worker;
-  readonly #pending = new Map<number, Done>();
+  readonly #thread: CalledThread;
   /** Ids of the graphs that the thread has received. */
   readonly known = new Set<number>();
-  #nextNumber = 1;
   isLost = false;
   readonly #background: Background;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(start: BuilderStart, background: Background) {
     this.#background = background;
-    this.#worker = new Worker(threadFile(new URL("./builder-thread.ts", import.meta.url)), {
-      workerData: start,
-      name: `quiver builder ${start.number}`,
+    this.#thread = new CalledThread(new URL("./builder-thread.ts", import.meta.url), {
+      name: `builder ${start.number}`,
+      start,
+      onEnd: (cause) => {
+        this.isLost = true;
+        return cause;
+      },
     });
-    this.#worker.unref();
-    this.#worker.on("message", (reply: BuilderReply) => this.#receive(reply));
-    this.#worker.on("error", (error) => this.#lose(error));
-    this.#worker.on("exit", () => this.#lose(new Error("the builder thread ended")));
+    this.#thread.worker.unref();
   }
 
   get load(): number {
-    return this.#pending.size;
+    return this.#thread.calls.pending;
   }
 
   send(owner: number, task: BuilderTask, done: Done): void {
     clearTimeout(this.#idle);
-    const number = this.#nextNumber++;
-    this.#pending.set(number, done);
-    const message: BuilderMessage = { number, owner, task };
-    this.#worker.postMessage(message, handedOver(task) as ArrayBuffer[]);
+    const call: TaskCall = { owner, task };
+    const tell = (error: unknown, value: unknown) => {
+      if (this.load === 0 && !this.isLost) this.#endLater();
+      this.#background.once("applying the result of a builder", () => done(error, value));
+    };
+    this.#thread.calls.call("task", call, Deadline.none, handedOver(task)).then(
+      (value) => tell(null, value),
+      (error) => tell(error, null),
+    );
   }
 
   forget(owner: number, id: number): void {
@@ -70,47 +74,20 @@ class Thread {
   async stop(): Promise<void> {
     this.isLost = true;
     clearTimeout(this.#idle);
-    this.#pending.clear();
-    await this.#worker.terminate();
-  }
-
-  #receive(reply: BuilderReply): void {
-    const done = this.#pending.get(reply.number);
-    this.#pending.delete(reply.number);
-    if (this.#pending.size === 0) this.#endLater();
-    if (done === undefined) return;
-    if (reply.ok) {
-      this.#tell(done, null, reply.value);
-      return;
-    }
-    const { text, stack, code } = reply.error as { text: string; stack?: string; code?: string };
-    const error = Object.assign(new Error(text), code === undefined ? {} : { code });
-    if (stack !== undefined) error.stack = stack;
-    this.#tell(done, error, null);
+    await this.#thread.stop();
   }
 
   #endLater(): void {
+    clearTimeout(this.#idle);
     const end = () => this.#background.once("ending an idle builder", () => this.stop());
     this.#idle = setTimeout(end, idleMs).unref();
-  }
-
-  #tell(done: Done, error: unknown, value: unknown): void {
-    this.#background.once("applying the result of a builder", () => done(error, value));
-  }
-
-  #lose(error: Error): void {
-    if (this.isLost) return;
-    this.isLost = true;
-    const pending = [...this.#pending.values()];
-    this.#pending.clear();
-    for (const done of pending) this.#tell(done, error, null);
   }
 }
 
 /** Buffers whose ownership passes to the thread with a task. */
-function handedOver(task: BuilderTask): ArrayBufferLike[] {
-  if (task.kind === "analyse") return [task.rows.bytes.buffer];
-  return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer] : [];
+function handedOver(task: BuilderTask): ArrayBuffer[] {
+  if (task.kind === "analyse") return [task.rows.bytes.buffer as ArrayBuffer];
+  return task.kind === "job" && task.job.kind === "insert" ? [task.job.vectors.buffer as ArrayBuffer] : [];
 }
 
 /** The threads, and how many owners share them. */

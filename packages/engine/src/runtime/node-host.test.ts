@@ -123,7 +123,7 @@ test("every thread of the engine has Node.js as its host", () => {
   );
   const texts = files.map((path) => ({ path, text: readFileSync(join(source, path), "utf8") }));
   const threads = texts.filter(({ text }) =>
-    /import \{[^}]*\bworkerData\b[^}]*\} from "node:worker_threads"/.test(text),
+    /import \{[^}]*\bparentPort\b[^}]*\} from "node:worker_threads"/.test(text),
   );
   expect(threads.length).toBeGreaterThan(3);
   expect(threads.filter(({ text }) => !text.includes('/node-host.ts";')).map(({ path }) => path)).toEqual([]);

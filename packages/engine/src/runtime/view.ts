@@ -39,7 +39,7 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { compareBytes } from "../base/bytes.ts";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
-import { Identities } from "../collection/identities.ts";
+import { RecordIdCache } from "../collection/record-id-cache.ts";
 import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
@@ -56,7 +56,7 @@ export interface SearchedView {
   readonly version: number;
   /** Of this version or a later one: the record of an ordinal is the same in all that have it. */
   readonly readTxn: Reader;
-  readonly identities: Identities;
+  readonly recordIds: RecordIdCache;
   /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
   /** Tests whether an ordinal is visible at this version; null if all are. Get it again after every await. */
@@ -90,7 +90,7 @@ export class View implements SearchedView {
   readonly ordinalEnd: number;
   readonly readTxn: ReadTransaction;
   /** Shared by all views of the collection. */
-  readonly identities: Identities;
+  readonly recordIds: RecordIdCache;
   readonly indexes: LiveIndexes;
   /** The statistics of its indexes when the version was current (`Index.statistics`). */
   readonly statistics: Readonly<Partial<Record<IndexKind, unknown>>>;
@@ -105,7 +105,7 @@ export class View implements SearchedView {
     epoch: number,
     epochs: Epochs,
     visibility: Visibility,
-    identities: Identities,
+    recordIds: RecordIdCache,
     onRelease: (view: View) => void,
   ) {
     this.version = fields.version;
@@ -114,7 +114,7 @@ export class View implements SearchedView {
     this.#withdrawn = epochs.withdrawn;
     this.ordinalEnd = fields.ordinalEnd;
     this.readTxn = fields.readTxn;
-    this.identities = identities;
+    this.recordIds = recordIds;
     this.indexes = fields.indexes;
     this.statistics = fields.statistics;
     this.#visibility = visibility;
@@ -199,7 +199,7 @@ export class View implements SearchedView {
 
 /** The living views of a collection. */
 export class Views {
-  readonly identities: Identities;
+  readonly recordIds: RecordIdCache;
   #current: View | null = null;
   readonly #living = new Set<View>();
   readonly #epochs: Epochs;
@@ -214,8 +214,8 @@ export class Views {
    * @param onOldestReleased called when closed records may have become removable
    * @param readerSlots other threads that may search at a time
    */
-  constructor(onOldestReleased: () => void, readerSlots = 0, identities = new Identities()) {
-    this.identities = identities;
+  constructor(onOldestReleased: () => void, readerSlots = 0, recordIds = new RecordIdCache()) {
+    this.recordIds = recordIds;
     this.#onOldestReleased = onOldestReleased;
     this.#epochs = new Epochs(1 + readerSlots);
     this.#pins = new EpochReader(this.#epochs.shared, 0);
@@ -280,7 +280,7 @@ export class Views {
     const epoch = this.#epochs.advance();
     invariant(this.#pins.tryPin(epoch), `the epoch ${epoch}, which begins, cannot be pinned`);
     this.#versions.set(epoch, fields.version);
-    const view = new View(fields, epoch, this.#epochs, visibility, this.identities, (released) => {
+    const view = new View(fields, epoch, this.#epochs, visibility, this.recordIds, (released) => {
       this.#living.delete(released);
       this.#pins.unpin(released.epoch);
       this.#epochs.reclaim();

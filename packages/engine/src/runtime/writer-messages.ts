@@ -1,9 +1,10 @@
-// Which messages do threads send to the writer thread, and how does it reply?
+// What does the database call the writer thread for, and what does it tell (calls.ts)?
 //
-// Every message has a number and gets exactly one reply, in any order. Batches travel as transferred buffers. Errors travel as plain
-// objects, from which the receiver rebuilds the error.
+//   database -> writer   ready       is it? Then the catalog is open
+//                        command     one change; batches travel as transferred buffers
+//   writer -> database   committed   after each log entry: the number of its requests
+//                        broken      every thread must close and reopen this store before it is usable again (null means the catalog)
 
-import { type ErrorCode, type ErrorDetails, QuiverError } from "@quiverdb/protocol/errors";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogRequest } from "../collection/catalog.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
@@ -27,41 +28,8 @@ export type WriterCommand =
   | { to: "catalog"; request: CatalogRequest }
   | { to: "writer"; kind: "stop" };
 
-export type WriterMessage = { number: number; command: WriterCommand };
+/** The answer to a command. */
+export type Written = { version: number; value: unknown };
 
-export type WriterReply =
-  | { number: number; ok: true; version: number; value: unknown }
-  | { number: number; ok: false; error: WireError };
-
-/**
- * `ready`: sent once. `committed`: sent after each log entry, with the number of its requests. `broken`: every thread must close and reopen
- * this store before it is usable again (null means the catalog).
- */
-export type WriterNotice =
-  | { notice: "ready" }
-  | { notice: "committed"; requests: number }
-  | { notice: "broken"; internalId: string | null };
-
-export type WireError = { code: ErrorCode; message: string; details: ErrorDetails; cause?: string };
-
-export function toWire(error: unknown): WireError {
-  if (error instanceof QuiverError) {
-    const { code, message, details, cause } = error;
-    return { code, message, details, ...(cause instanceof Error && { cause: cause.stack ?? cause.message }) };
-  }
-  return {
-    code: "internal",
-    message: "The writer failed; nothing of the request was applied.",
-    details: {},
-    cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
-  };
-}
-
-export function fromWire({ code, message, details, cause }: WireError): QuiverError {
-  return new QuiverError(
-    code,
-    message,
-    details,
-    cause === undefined ? undefined : { cause: new Error(cause) },
-  );
-}
+export type CommittedCall = { readonly requests: number };
+export type BrokenCall = { readonly internalId: string | null };

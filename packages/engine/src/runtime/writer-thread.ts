@@ -9,27 +9,26 @@
 import "./node-host.ts";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
-import type { WriteRequest } from "../collection/accept.ts";
 import { catalogChange } from "../collection/catalog.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
 import { storageError } from "../storage/disk-error.ts";
 import { LmdbStore, reopening } from "../storage/lmdb.ts";
+import { type CallContext, Calls, later } from "./calls.ts";
 import { collectAtRest } from "./collect-garbage.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
-import {
-  type OpenStoreCommand,
-  toWire,
-  type WriterCommand,
-  type WriterMessage,
-  type WriterNotice,
-  type WriterReply,
-  type WriterStart,
+import type {
+  BrokenCall,
+  CommittedCall,
+  OpenStoreCommand,
+  WriterCommand,
+  WriterStart,
+  Written,
 } from "./writer-messages.ts";
 
 const port = parentPort;
@@ -43,16 +42,38 @@ type OpenStore = {
   isSynced: boolean;
 };
 type OpenCollectionStore = OpenStore & { sequencer: LocalSequencer };
-type Waiting = { number: number; request: WriteRequest };
+/** A command and how it is answered. */
+type Waiting<Command> = { readonly command: Command; readonly context: CallContext };
+type Write = Waiting<Extract<WriterCommand, { to: "collection" }>>;
 
 const stores = new Map<string, OpenCollectionStore>();
-const waiting: WriterMessage[] = [];
+const waiting: Waiting<WriterCommand>[] = [];
 let scheduled = false;
 
-const reply = (message: WriterReply | WriterNotice) => port.postMessage(message);
-const succeed = (number: number, value: unknown = null, version = 0) =>
-  reply({ number, ok: true, version, value });
-const fail = (number: number, error: unknown) => reply({ number, ok: false, error: toWire(error) });
+const calls = new Calls(port, {
+  ready: () => null,
+  command(command: WriterCommand, context) {
+    waiting.push({ command, context });
+    if (!scheduled) {
+      scheduled = true;
+      // Commands that have already arrived are delivered before the immediate runs, and so join its groups. An error that `drain` does not
+      // turn into an answer is a bug. It ends this thread, and the owner then refuses all writes (writer.ts).
+      setImmediate(async () => {
+        await drain();
+        scheduled = false;
+      });
+    }
+    return later;
+  },
+});
+const succeed = ({ context }: Waiting<WriterCommand>, value: unknown = null, version = 0) =>
+  context.answer({ version, value } satisfies Written);
+const fail = ({ context }: Waiting<WriterCommand>, cause: unknown) =>
+  context.fail(
+    isQuiverError(cause)
+      ? cause
+      : new QuiverError("internal", "The writer failed; nothing of the request was applied.", {}, { cause }),
+  );
 
 let catalog: OpenStore | null = null;
 openCatalog();
@@ -93,59 +114,63 @@ function mustSync(open: OpenStore): void {
 
 /** Notifies the owner if a write has left the store broken, so that every thread closes and reopens it. */
 function reportBroken(open: OpenStore, internalId: string | null): void {
-  if (open.store.isBroken) reply({ notice: "broken", internalId });
+  if (open.store.isBroken) calls.tell("broken", { internalId } satisfies BrokenCall);
 }
 
 /** Applies all waiting messages. */
 async function drain(): Promise<void> {
-  let groups = new Map<string, Waiting[]>();
+  let groups = new Map<string, Write[]>();
   const flush = () => {
     for (const [internalId, group] of groups) write(internalId, group);
     groups = new Map();
   };
   while (waiting.length > 0) {
-    for (const { number, command } of waiting.splice(0)) {
-      if (command.to === "collection") {
-        const group = groups.get(command.internalId);
-        const waits = { number, request: command.request };
-        if (group) group.push(waits);
-        else groups.set(command.internalId, [waits]);
+    for (const each of waiting.splice(0)) {
+      if (isWrite(each)) {
+        const { internalId } = each.command;
+        const group = groups.get(internalId);
+        if (group) group.push(each);
+        else groups.set(internalId, [each]);
       } else {
         flush();
-        await administer(number, command);
+        await administer(each);
       }
     }
     flush();
   }
 }
 
+const isWrite = (waits: Waiting<WriterCommand>): waits is Write => waits.command.to === "collection";
+
 /** Writes the waiting requests of a collection, and replies to those of each log entry as soon as it is durable. */
-function write(internalId: string, waits: readonly Waiting[]): void {
+function write(internalId: string, waits: readonly Write[]): void {
   let answered = 0;
   try {
     const open = stores.get(internalId);
     if (!open) throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
     if (open.store.isBroken) throw reopening();
     mustSync(open);
-    for (const outcomes of open.sequencer.write(waits.map(({ request }) => request))) {
-      reply({ notice: "committed", requests: outcomes.length });
+    for (const outcomes of open.sequencer.write(waits.map(({ command }) => command.request))) {
+      calls.tell("committed", { requests: outcomes.length } satisfies CommittedCall);
       failpoint("write:told");
-      for (const outcome of outcomes) answer(waits[answered++].number, outcome);
+      for (const outcome of outcomes) answer(waits[answered++], outcome);
       reportBroken(open, internalId);
       if (open.store.isBroken) throw reopening();
     }
   } catch (error) {
-    for (const { number } of waits.slice(answered)) fail(number, error);
+    for (const each of waits.slice(answered)) fail(each, error);
   }
-  for (const { request } of waits) if ("batch" in request) release(request.batch);
+  for (const { request } of waits.map(({ command }) => command))
+    if ("batch" in request) release(request.batch);
 }
 
-function answer(number: number, outcome: WriteOutcome): void {
-  if (outcome.ok) succeed(number, outcome.value ?? null, outcome.version);
-  else fail(number, outcome.error);
+function answer(waits: Write, outcome: WriteOutcome): void {
+  if (outcome.ok) succeed(waits, outcome.value ?? null, outcome.version);
+  else fail(waits, outcome.error);
 }
 
-async function administer(number: number, command: WriterCommand): Promise<void> {
+async function administer(waits: Waiting<WriterCommand>): Promise<void> {
+  const { command } = waits;
   try {
     switch (command.to) {
       case "catalog": {
@@ -178,15 +203,15 @@ async function administer(number: number, command: WriterCommand): Promise<void>
       case "writer":
         for (const internalId of [...stores.keys()]) await closeStore(internalId);
         await catalog?.store.close();
-        succeed(number);
+        succeed(waits);
         port?.close();
         return;
       default:
         throw new Error(`Invariant broken: '${command.to}' is not for the administration`);
     }
-    succeed(number);
+    succeed(waits);
   } catch (error) {
-    fail(number, error);
+    fail(waits, error);
   }
 }
 
@@ -221,16 +246,4 @@ async function closeStore(internalId: string): Promise<void> {
   await open?.store.close();
 }
 
-port.on("message", (message: WriterMessage) => {
-  waiting.push(message);
-  if (scheduled) return;
-  scheduled = true;
-  // Messages that have already arrived are delivered before the immediate runs, and so join its groups. An error that `drain` does not
-  // turn into a reply is a bug. It ends this thread, and the owner then refuses all writes (writer.ts).
-  setImmediate(async () => {
-    await drain();
-    scheduled = false;
-  });
-});
 collectAtRest();
-reply({ notice: "ready" });

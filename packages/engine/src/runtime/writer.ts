@@ -1,47 +1,42 @@
 // How do other threads send writes to the writer thread?
 //
-// `Writer` numbers commands, limits how much may wait, and resolves each promise when the writer thread replies. The writer thread
-// replies only after the write is durable.
+// `Writer` limits how much may wait, and resolves each promise when the writer thread answers. It answers only after the write is durable.
 
-import { Worker } from "node:worker_threads";
 import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
+import { Deadline } from "../base/deadline.ts";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
-import { threadFile } from "./thread-file.ts";
-import {
-  fromWire,
-  type WriterCommand,
-  type WriterMessage,
-  type WriterNotice,
-  type WriterReply,
-  type WriterStart,
-} from "./writer-messages.ts";
+import { CalledThread } from "./calls.ts";
+import type { BrokenCall, CommittedCall, WriterCommand, WriterStart, Written } from "./writer-messages.ts";
 
-export type Written = { version: number; value: unknown };
-
-type Pending = {
-  resolve(written: Written): void;
-  reject(error: unknown): void;
-  bytes: number;
-};
+export type { Written } from "./writer-messages.ts";
 
 export class Writer {
-  readonly #worker: Worker;
-  readonly #pending = new Map<number, Pending>();
+  readonly #thread: CalledThread;
   readonly #onFailure: (error: Error) => void;
   /** Called when every thread must close and reopen a store; null means the catalog. */
   onBroken: (internalId: string | null) => void = () => {};
-  #nextNumber = 1;
   #queueBytes = 0;
   #failure: QuiverError | null = null;
-  #stopping = false;
+  #state: "starting" | "working" | "stopping" = "starting";
   commits = 0;
   commitRequests = 0;
 
-  private constructor(worker: Worker, onFailure: (error: Error) => void) {
-    this.#worker = worker;
+  private constructor(start: WriterStart, onFailure: (error: Error) => void) {
     this.#onFailure = onFailure;
+    this.#thread = new CalledThread(new URL("./writer-thread.ts", import.meta.url), {
+      name: "writer",
+      start,
+      handlers: {
+        committed: ({ requests }: CommittedCall) => {
+          this.commits++;
+          this.commitRequests += requests;
+        },
+        broken: ({ internalId }: BrokenCall) => this.onBroken(internalId),
+      },
+      onEnd: (cause) => (this.#state === "working" ? this.#fail(cause) : revived(cause)),
+    });
   }
 
   /**
@@ -49,25 +44,9 @@ export class Writer {
    * @param onFailure called once if the thread dies; all writes are refused from then on
    */
   static async start(start: WriterStart, onFailure: (error: Error) => void): Promise<Writer> {
-    const worker = new Worker(threadFile(new URL("./writer-thread.ts", import.meta.url)), {
-      workerData: start,
-      name: "quiver writer",
-    });
-    const writer = new Writer(worker, onFailure);
-    await new Promise<void>((resolve, reject) => {
-      const failed = (error: Error) => reject(revived(error));
-      worker.once("error", failed);
-      worker.on("message", (message: WriterReply | WriterNotice) => {
-        if ("notice" in message && message.notice === "ready") {
-          worker.off("error", failed);
-          resolve();
-        } else writer.#receive(message);
-      });
-    });
-    worker.on("error", (error) => writer.#fail(error));
-    worker.on("exit", () => {
-      if (!writer.#stopping) writer.#fail(new Error("the writer thread ended"));
-    });
+    const writer = new Writer(start, onFailure);
+    await writer.#thread.calls.call("ready", null);
+    writer.#state = "working";
     return writer;
   }
 
@@ -109,69 +88,51 @@ export class Writer {
   async stop(): Promise<void> {
     if (this.#failure === null) {
       const stopped = this.#send({ to: "writer", kind: "stop" });
-      this.#stopping = true;
+      this.#state = "stopping";
       await stopped;
     }
-    await this.#worker.terminate();
+    await this.#thread.stop();
   }
 
-  #send(command: WriterCommand): Promise<Written> {
-    if (this.#failure) return Promise.reject(this.#failure);
-    if (this.#stopping)
-      return Promise.reject(
-        new QuiverError("shutting_down", "The database is closing; nothing was changed."),
-      );
+  async #send(command: WriterCommand): Promise<Written> {
+    if (this.#failure) throw this.#failure;
+    if (this.#state === "stopping")
+      throw new QuiverError("shutting_down", "The database is closing; nothing was changed.");
+    const { calls } = this.#thread;
     const batch = command.to === "collection" && "batch" in command.request ? command.request.batch : null;
     const bytes = (batch?.length ?? 0) + 256;
     // Writes in the queue never block commands without a batch. An empty queue accepts a write of any size.
     const isFull =
-      this.#pending.size >= limits.writerQueueRequestsMax ||
+      calls.pending >= limits.writerQueueRequestsMax ||
       (this.#queueBytes > 0 && this.#queueBytes + bytes > limits.writerQueueBytesMax);
     if (batch !== null && isFull)
-      return Promise.reject(
-        new QuiverError(
-          "overloaded",
-          "Too many writes wait for the disk; nothing was changed. Send the request again later.",
-        ),
+      throw new QuiverError(
+        "overloaded",
+        "Too many writes wait for the disk; nothing was changed. Send the request again later.",
       );
-    const number = this.#nextNumber++;
-    return new Promise((resolve, reject) => {
-      this.#pending.set(number, { resolve, reject, bytes });
-      this.#queueBytes += bytes;
-      const message: WriterMessage = { number, command };
-      const buffer = batch?.buffer;
-      this.#worker.postMessage(message, buffer instanceof ArrayBuffer ? [buffer] : []);
-    });
-  }
-
-  #receive(message: WriterReply | WriterNotice): void {
-    if ("notice" in message) {
-      if (message.notice === "committed") {
-        this.commits++;
-        this.commitRequests += message.requests;
-      } else if (message.notice === "broken") this.onBroken(message.internalId);
-      return;
+    const buffer = batch?.buffer;
+    this.#queueBytes += bytes;
+    try {
+      return await calls.call<Written>(
+        "command",
+        command,
+        Deadline.none,
+        buffer instanceof ArrayBuffer ? [buffer] : [],
+      );
+    } finally {
+      this.#queueBytes -= bytes;
     }
-    const pending = this.#pending.get(message.number);
-    if (!pending) return;
-    this.#pending.delete(message.number);
-    this.#queueBytes -= pending.bytes;
-    if (message.ok) pending.resolve({ version: message.version, value: message.value });
-    else pending.reject(fromWire(message.error));
   }
 
-  #fail(cause: Error): void {
-    if (this.#failure || this.#stopping) return;
+  #fail(cause: Error): QuiverError {
     this.#failure = new QuiverError(
       "storage_failed",
       "The writer thread has failed; reads continue, writes need a restart.",
       {},
       { cause },
     );
-    for (const pending of this.#pending.values()) pending.reject(this.#failure);
-    this.#pending.clear();
-    this.#queueBytes = 0;
     this.#onFailure(cause);
+    return this.#failure;
   }
 }
 

@@ -3,8 +3,7 @@
 // The HTTP application with the endpoints of `threadRoutes`, on the port that all threads share. Everything else is forwarded to the owner.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { collectAtRest } from "@quiverdb/engine/database/contract";
-import { Calls } from "@quiverdb/engine/database/threads/calls";
+import { Calls, collectAtRest } from "@quiverdb/engine/database/contract";
 import { ThreadDatabase } from "@quiverdb/engine/database/threads/thread-database";
 import { invariant } from "@quiverdb/protocol/invariant";
 import { limits } from "@quiverdb/protocol/limits";

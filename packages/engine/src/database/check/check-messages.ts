@@ -1,6 +1,5 @@
-// Messages between a running database and the thread that checks a collection or its snapshots.
+// What is a thread called for that checks a collection or its snapshots?
 
-import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 
@@ -24,7 +23,3 @@ export type CollectionCheckStart = {
 
 /** An index that was in memory, written to a file like a checkpoint. */
 export type IndexImage = { readonly kind: IndexKind; readonly path: string };
-
-export type CheckReply =
-  | { readonly ok: true; readonly report: CheckReport }
-  | { readonly ok: false; readonly message: string };

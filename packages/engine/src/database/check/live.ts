@@ -8,49 +8,39 @@
 // a check reads everything that is stored.
 
 import { rmSync } from "node:fs";
-import { Worker } from "node:worker_threads";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
-import { threadFile } from "../../runtime/thread-file.ts";
-import type { CheckReply, CheckStart } from "./check-messages.ts";
+import { CalledThread } from "../../runtime/calls.ts";
+import type { CheckStart } from "./check-messages.ts";
 
 export class RunningCheck {
-  readonly #worker: Worker;
+  readonly #thread = new CalledThread(new URL("./check-thread.ts", import.meta.url), {
+    name: "check",
+    start: null,
+  });
   readonly report: Promise<CheckReport>;
-  #stop: (reason: Error) => void = () => {};
+  #stopReason: Error | undefined;
 
   constructor(start: CheckStart) {
-    this.#worker = new Worker(threadFile(new URL("./check-thread.ts", import.meta.url)), {
-      workerData: start,
-      name: "quiver check",
-    });
-    this.report = this.#answer().finally(() => {
+    this.report = this.#answer(start).finally(() => {
       if (start.kind === "collection") for (const { path } of start.images) rmSync(path, { force: true });
     });
   }
 
-  async #answer(): Promise<CheckReport> {
+  async #answer(start: CheckStart): Promise<CheckReport> {
     try {
-      const reply = await new Promise<CheckReply>((resolve, reject) => {
-        this.#stop = reject;
-        this.#worker.once("message", resolve);
-        this.#worker.once("error", reject);
-        this.#worker.once("exit", () => reject(new Error("the thread of the check has ended")));
-      });
-      if (reply.ok) return reply.report;
-      throw new QuiverError(
-        "internal",
-        "The check failed; the log has the reason.",
-        {},
-        { cause: new Error(reply.message) },
-      );
+      return await this.#thread.calls.call<CheckReport>("check", start);
+    } catch (cause) {
+      if (this.#stopReason !== undefined) throw this.#stopReason;
+      throw new QuiverError("internal", "The check failed; the log has the reason.", {}, { cause });
     } finally {
-      await this.#worker.terminate();
+      await this.#thread.stop();
     }
   }
 
   /** Cancels the check, which then rejects with `reason`. */
   stop(reason: Error): void {
-    this.#stop(reason);
+    this.#stopReason = reason;
+    this.#thread.calls.end(reason);
   }
 }

@@ -28,7 +28,7 @@ import { invalidFilter } from "../../filter/condition.ts";
 import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import { findVisible, told } from "../../query/filter/warnings.ts";
-import { Unserved } from "../unserved.ts";
+import { UnindexedBytes } from "../unindexed-bytes.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 
@@ -46,7 +46,7 @@ type FoundRecords = {
 export class Writes {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
-  readonly #unserved = new Unserved();
+  readonly #unindexed = new UnindexedBytes();
 
   constructor(state: CollectionState, memory: CollectionMemory) {
     this.#state = state;
@@ -77,7 +77,7 @@ export class Writes {
     deadline: Deadline,
     patience = Deadline.none,
   ): Promise<{ version: number; value: unknown }> {
-    const end = this.#unserved.begin(bytes);
+    const end = this.#unindexed.begin(bytes);
     try {
       const storing = deadline.trace?.begin("store", { kind: request.kind, bytes });
       const written = await this.write(request, deadline);
@@ -85,7 +85,7 @@ export class Writes {
       end(written.version);
       const indexer = this.#state.indexer;
       const served = indexer === null ? Number.POSITIVE_INFINITY : (indexer.viewAt(0)?.version ?? -1);
-      if (!this.#unserved.isLittle(served)) await indexer?.published(written.version, patience);
+      if (!this.#unindexed.isLittle(served)) await indexer?.published(written.version, patience);
       this.#state.markSeen(written.version);
       return written;
     } catch (error) {

@@ -10,7 +10,7 @@ import type { Deadline } from "../../base/deadline.ts";
 import { EpochReader, tableNumber } from "../../base/epochs.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
-import { Identities } from "../../collection/identities.ts";
+import { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { keyOf } from "../../filter/filter.ts";
 import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
@@ -18,7 +18,7 @@ import type { Searched } from "../../query/answer.ts";
 import type { FilterLookUp } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
-import { AttachedView, Elsewhere } from "./attached-view.ts";
+import { AttachedView, NeedsOwner } from "./attached-view.ts";
 import type { Attachable, Caller, PostedView, ViewAnswer, ViewCall } from "./messages.ts";
 import { SharedState } from "./shared-state.ts";
 
@@ -47,7 +47,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   readonly #asking: Asking;
   readonly #state: SharedState;
   readonly #store: LmdbStore;
-  readonly #identities: Identities;
+  readonly #recordIds: RecordIdCache;
   #pins: Pins | undefined;
   #view: AttachedView | undefined;
   readonly #asked = new Map<string, Promise<AttachedView>>();
@@ -61,17 +61,17 @@ export class AttachedCollection implements Searched<AttachedView> {
     this.definition = attachable.definition;
     this.#asking = asking;
     this.#state = new SharedState(attachable.shared);
-    this.#identities = new Identities((bytes) => asking.mayTake(bytes));
+    this.#recordIds = new RecordIdCache((bytes) => asking.mayTake(bytes));
     this.#store = new LmdbStore(attachable.directory, collectionTables);
   }
 
   get identityBytes(): number {
-    return this.#identities.memoryBytes;
+    return this.#recordIds.memoryBytes;
   }
 
-  /** Runs a search. @throws Elsewhere */
+  /** Runs a search. @throws NeedsOwner */
   async search<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#isClosing) throw new Elsewhere("the collection is being closed");
+    if (this.#isClosing) throw new NeedsOwner("the collection is being closed");
     this.#state.countSearch();
     this.#searches++;
     try {
@@ -119,11 +119,11 @@ export class AttachedCollection implements Searched<AttachedView> {
     const { name, internalId } = this;
     const call: ViewCall = { name, internalId, kinds, filter, caller: callerOf(deadline) };
     const answer = await this.#asking.view(call, deadline);
-    if (answer === undefined || this.#isClosing) throw new Elsewhere("the collection was replaced");
+    if (answer === undefined || this.#isClosing) throw new NeedsOwner("the collection was replaced");
     const { lease, posted, matching, isWarned } = answer;
     try {
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
-      if (!isSearchable) throw new Elsewhere("an index cannot be searched in other threads");
+      if (!isSearchable) throw new NeedsOwner("an index cannot be searched in other threads");
       const view = this.#keep(posted);
       if (matching !== undefined) view.remember(key, { set: OrdinalBitmap.attach(matching), isWarned });
       return view;
@@ -138,13 +138,7 @@ export class AttachedCollection implements Searched<AttachedView> {
     const table = tableNumber(epochs);
     if (this.#pins?.table !== table)
       this.#pins = { table, reader: new EpochReader(epochs, this.#asking.slot) };
-    const view = new AttachedView(
-      posted,
-      this.#asking.slot,
-      this.#pins.reader,
-      this.#store,
-      this.#identities,
-    );
+    const view = new AttachedView(posted, this.#asking.slot, this.#pins.reader, this.#store, this.#recordIds);
     if (this.#view !== undefined) view.rememberFrom(this.#view);
     this.#view = view;
     return view;
@@ -153,7 +147,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   beamWidth({ exact, efSearch, recallTarget }: Beam, _k: number, view: AttachedView): number | undefined {
     if (exact || efSearch !== null) return efSearch ?? undefined;
     const target = recallTarget ?? view.definitions.dense?.index.properties.recall_target ?? null;
-    if (target !== null) throw new Elsewhere("the owner knows which beam reaches a recall");
+    if (target !== null) throw new NeedsOwner("the owner knows which beam reaches a recall");
     return undefined;
   }
 
@@ -166,7 +160,7 @@ export class AttachedCollection implements Searched<AttachedView> {
       isTime: () => () => false,
       acquireView: (needed, deadline, [read]) => {
         key = read ? keyOf(read) : "";
-        if (key.length > keyLengthMax) throw new Elsewhere("a filter is too long to be remembered");
+        if (key.length > keyLengthMax) throw new NeedsOwner("a filter is too long to be remembered");
         return this.acquire({ needed, key, filter }, deadline);
       },
       beamWidth: (beam, k, view) => this.beamWidth(beam, k, view),
@@ -175,12 +169,12 @@ export class AttachedCollection implements Searched<AttachedView> {
         *matching() {
           const set = view.matchesOf(key);
           // Others have been remembered in its place.
-          if (set === undefined) throw new Elsewhere("the matches of the filter are forgotten");
+          if (set === undefined) throw new NeedsOwner("the matches of the filter are forgotten");
           return { set, recordsRead: undefined, absent: [] };
         },
         // biome-ignore lint/correctness/useYield: what is known takes no steps.
         *warnings() {
-          if (view.isWarnedOf(key)) throw new Elsewhere("the owner knows what is wrong with the filter");
+          if (view.isWarnedOf(key)) throw new NeedsOwner("the owner knows what is wrong with the filter");
           return [];
         },
         visible: elsewhere,
@@ -195,7 +189,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   }
 
   isTime(): never {
-    throw new Elsewhere("the owner finds the matches of filters");
+    throw new NeedsOwner("the owner finds the matches of filters");
   }
 
   /** Closes the store when no search goes on. */
@@ -215,7 +209,7 @@ const unlessLagging = (error: unknown): undefined => {
 };
 
 const elsewhere = (): never => {
-  throw new Elsewhere("a filter is looked up by the owner");
+  throw new NeedsOwner("a filter is looked up by the owner");
 };
 const ofTheOwner: FilterLookUp = {
   matching: elsewhere,

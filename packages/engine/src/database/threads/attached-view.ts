@@ -2,13 +2,13 @@
 //
 // The indexes are attached when a search needs them first. Records are read from the store, at its newest version: a record is the same in
 // every version that has it. A record that the view sees and that was deleted since may be gone; then the owner answers the search
-// (`Elsewhere`).
+// (`NeedsOwner`).
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { EpochReader } from "../../base/epochs.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
-import type { Identities } from "../../collection/identities.ts";
+import type { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { type VisibleAt, visibleAt } from "../../collection/visibility.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { kindNamed } from "../../index/registry.ts";
@@ -24,14 +24,14 @@ const matchesMax = 1_024;
 type KnownMatches = { readonly set: OrdinalBitmap; readonly isWarned: boolean };
 
 /** Only the owner can answer this search. */
-export class Elsewhere extends Error {
+export class NeedsOwner extends Error {
   override readonly name = "Elsewhere";
 }
 
 export class AttachedView implements SearchedView {
   readonly version: number;
   readonly definitions: Readonly<IndexDefinitions>;
-  readonly identities: Identities;
+  readonly recordIds: RecordIdCache;
   readonly statistics: SharedView["statistics"];
   readonly readTxn: Reader;
   readonly visible: VisibleAt;
@@ -54,11 +54,11 @@ export class AttachedView implements SearchedView {
     slot: number,
     pins: EpochReader,
     store: Store,
-    identities: Identities,
+    recordIds: RecordIdCache,
   ) {
     this.version = view.version;
     this.definitions = definitions;
-    this.identities = identities;
+    this.recordIds = recordIds;
     this.statistics = view.statistics;
     this.visible = visibleAt(view.visibility, view.version, view.ordinalEnd);
     this.#shared = view;
@@ -138,17 +138,17 @@ class NewestRecords implements Reader {
   get(table: string, key: Uint8Array): Uint8Array {
     this.#readTxn ??= this.#store.beginRead();
     const bytes = this.#readTxn.get(table, key);
-    if (bytes === undefined) throw new Elsewhere("a record of the view was deleted since");
+    if (bytes === undefined) throw new NeedsOwner("a record of the view was deleted since");
     return bytes;
   }
 
   // A search reads single records only.
   entries(): never {
-    throw new Elsewhere("a search reads a range of the store");
+    throw new NeedsOwner("a search reads a range of the store");
   }
 
   keys(): never {
-    throw new Elsewhere("a search reads a range of the store");
+    throw new NeedsOwner("a search reads a range of the store");
   }
 
   release(): void {

@@ -10,9 +10,9 @@ import type { CallLimits } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { Rows } from "../../collection/rows.ts";
 import { type PostedResponse, postedResponse } from "../../query/result.ts";
+import type { CallContext, Calls, Handlers } from "../../runtime/calls.ts";
 import type { OpenCollection } from "../collection.ts";
 import type { Restricted } from "../restricted-collection.ts";
-import type { CallContext, Calls, Handlers } from "./calls.ts";
 import type {
   AcquiredView,
   Attachable,

@@ -3,7 +3,7 @@
 // Searches run here, in place. Everything else, and what cannot be searched here, goes to the owner of the database (owner.ts).
 //
 //   search ──> attached? ──no──> attach ──> view new enough? ──no──> ask for one ──> search in place
-//                                                                 └─ Elsewhere: the owner searches
+//                                                                 └─ NeedsOwner: the owner searches
 
 import "../../runtime/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
@@ -16,11 +16,11 @@ import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.
 import { answer } from "../../query/answer.ts";
 import * as plan from "../../query/plan.ts";
 import { type PostedResponse, receivedResponse } from "../../query/result.ts";
+import type { Calls, Handlers } from "../../runtime/calls.ts";
 import { storageError } from "../../storage/disk-error.ts";
 import type { Collection } from "../contract.ts";
 import { AttachedCollection, callerOf } from "./attached-collection.ts";
-import { type AttachedView, Elsewhere } from "./attached-view.ts";
-import type { Calls, Handlers } from "./calls.ts";
+import { type AttachedView, NeedsOwner } from "./attached-view.ts";
 import type { Attachable, DeleteCall, SearchCall, SearchMethod, UpsertCall } from "./messages.ts";
 
 /** What serving threads do with a collection themselves. */
@@ -236,7 +236,7 @@ class Forwarding implements ThreadCollection {
         const searched = filter === undefined ? collection : collection.filteredBy(filter);
         return await collection.search(() => answer(searched, makePlan, deadline, kind));
       } catch (error) {
-        if (!(error instanceof Elsewhere)) throw error;
+        if (!(error instanceof NeedsOwner)) throw error;
       }
     }
     deadline.check();

@@ -7,9 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Calls } from "../../runtime/calls.ts";
 import type { Collection, Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";
-import { Calls } from "./calls.ts";
 import type { SearchMethod } from "./messages.ts";
 
 const random = randomNumbers(1);
@@ -126,6 +126,19 @@ const requests = (): [SearchMethod, object][] => [
   ["searchDense", { query_vector: vector(), top_k: 5, filter: { n: { gte: 100 } }, include: ["metadata"] }],
 ];
 
+/** Resolves when the indexes have everything, and are measured. */
+async function ready(collection: Collection): Promise<void> {
+  const { version_number } = collection.currentVersion();
+  const isReady = () =>
+    Object.values(collection.indexes()).every(
+      ({ status }) => status.state === "ready" && status.complete_version >= version_number,
+    );
+  await vi.waitUntil(isReady, { timeout: 120_000, interval: 20 });
+}
+
+/** From then on nothing changes any more, so no thread is made to ask: indexes have put themselves in order. */
+const rested = () => sleep(1_500);
+
 test("[N3] a thread answers every kind of search as the owner does, without asking it", async () => {
   const collection = await makeCollection();
   await collection.upsert(Array.from({ length: 1_500 }, (_, i) => record(i)));
@@ -149,17 +162,11 @@ test("[N14] a thread that searched while the graph was young searches as the own
     await collection.upsert(Array.from({ length: 500 }, (_, n) => record(i + n)));
     await thread.ask("c", "searchDense", queries[0]);
   }
-  const { version_number } = collection.currentVersion();
-  const isReady = () =>
-    Object.values(collection.indexes()).every(
-      ({ status }) => status.state === "ready" && status.complete_version >= version_number,
-    );
-  await vi.waitUntil(isReady, { timeout: 120_000, interval: 20 });
+  await ready(collection);
   for (const query of queries)
     expect(await thread.ask("c", "searchDense", query)).toEqual(await collection.searchDense(query));
-  // At rest nothing changes any more, so no thread is made to ask.
   const asked = () => thread.calls.call<number>("viewsAsked", {});
-  await sleep(1_500);
+  await rested();
   for (const query of queries.slice(0, 10)) await thread.ask("c", "searchDense", query);
   const once = await asked();
   await sleep(1_000);
@@ -175,7 +182,8 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
     metadata: { n: i % 7, day: days[i % 4], none: i % 2 === 0 ? null : i },
   });
   await collection.upsert(Array.from({ length: 900 }, (_, i) => written(i)));
-  await collection.indexed();
+  await ready(collection);
+  await rested();
   const thread = new Thread(1);
   const asked = () => thread.calls.call<number>("viewsAsked", {});
   const filters = [

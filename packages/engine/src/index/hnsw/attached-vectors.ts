@@ -6,7 +6,7 @@ import { attachOnce } from "../attached.ts";
 import { type AttachableRows, AttachedRows } from "../flat/attached-rows.ts";
 import { FlatIndex } from "../flat/flat-index.ts";
 import { AttachedGraphs, type SharedGraphs } from "./attached-graphs.ts";
-import { CopiesReader, type SharedCopies } from "./copies.ts";
+import { DuplicateVectorsReader, type SharedDuplicateVectors } from "./duplicate-vectors.ts";
 import { SearchedVectors } from "./searched-vectors.ts";
 import { type SharedTail, TailView } from "./tail.ts";
 
@@ -18,7 +18,7 @@ export type SharedVectors = {
   readonly graphs: SharedGraphs | undefined;
   readonly tail: SharedTail;
   readonly cache: AttachableRows;
-  readonly copies: SharedCopies;
+  readonly copies: SharedDuplicateVectors;
   readonly directionless: number;
   readonly count: number;
   readonly last: number;
@@ -36,7 +36,7 @@ export class AttachedVectors extends SearchedVectors {
   readonly graphs: AttachedGraphs | undefined;
   /** Of what is in graphs, or was: a name is never another vector's, so what was read once is right for every version. */
   readonly cache: FlatIndex;
-  readonly copies: CopiesReader;
+  readonly copies: DuplicateVectorsReader;
   readonly directionless: number;
   readonly count: number;
   readonly last: number;
@@ -54,7 +54,7 @@ export class AttachedVectors extends SearchedVectors {
     this.graphs = graphs && new AttachedGraphs(graphs, slot);
     this.cache = attachOnce(id, slot, () => new FlatIndex({ dimension, metric, isUnordered: true }));
     this.#ownersCache = new AttachedRows(this.metric, cache, slot);
-    this.copies = CopiesReader.attach(copies);
+    this.copies = DuplicateVectorsReader.attach(copies);
     this.tailView = TailView.attach(this.metric, dimension, tail, slot);
     this.directionless = others.directionless;
     this.count = others.count;

@@ -8,7 +8,7 @@ import type { Measured, Question } from "./quality.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
 import type { TruthRequest } from "./truth.ts";
 
-export type BuildingOptions = Omit<GraphSetOptions, "scratchCount"> & {
+export type MaintenanceOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly dimension: number;
   readonly metric: MetricName;
   readonly dataType: HnswDataType | "auto";

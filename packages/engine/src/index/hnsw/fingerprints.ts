@@ -1,6 +1,6 @@
 // Which vectors may be equal to this one?
 //
-// A hash table from the contents of vectors to their names (copies.ts), by 64 bits of a hash whose key is drawn for each index: nobody
+// A hash table from the contents of vectors to their names (duplicate-vectors.ts), by 64 bits of a hash whose key is drawn for each index: nobody
 // can make vectors that collide. Open addressing with linear probing in one typed array, three words a slot:
 //
 //   | name u32 (`absent`: free) | low 32 bits | high 32 bits |

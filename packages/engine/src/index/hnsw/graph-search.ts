@@ -14,7 +14,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { AllowedNodes } from "./allowed-nodes.ts";
-import type { CopiesReader } from "./copies.ts";
+import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import type { NodeBlocks } from "./node-blocks.ts";
@@ -79,7 +79,7 @@ export class GraphSearch {
   }
 
   /** The nodes of allowed records in the only graph; null if there are several. */
-  nodesOf(allowed: OrdinalBitmap, copies: CopiesReader): AllowedNodes | null {
+  nodesOf(allowed: OrdinalBitmap, copies: DuplicateVectorsReader): AllowedNodes | null {
     const graph = this.#onlyGraph;
     if (graph === undefined) return null;
     const graphs = this.#graphs;

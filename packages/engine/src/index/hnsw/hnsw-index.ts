@@ -7,7 +7,7 @@
 //   ----------> tail -----------------------> tail, queued ------> graphs (and cache)
 //      |          \______________________________/                   |
 //      |                    remove: gone                    remove: dead, swept later
-//      |--- equal to a vector that is held ----> a copy of it (copies.ts)
+//      |--- equal to a vector that is held ----> a copy of it (duplicate-vectors.ts)
 //      '--- cosine, and all values are zero ---> the vector without direction: its score is known
 //
 // Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
@@ -26,7 +26,7 @@
 //   5. Links lead only to nodes, and every node can be reached from the entry point at level 0.
 //   6. A node's code, factor and bias are the encoding of its vector.
 //
-// This class is the writer's side. stored-vectors.ts says where vectors lie, hnsw-search.ts how searches find them, building.ts how graphs
+// This class is the writer's side. stored-vectors.ts says where vectors lie, hnsw-search.ts how searches find them, graph-maintenance.ts how graphs
 // are built, and hnsw-status.ts reports all of it.
 
 import { concatenated } from "../../base/bytes.ts";
@@ -34,10 +34,10 @@ import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Index } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
-import { Building } from "./building.ts";
 import type { VectorReader } from "./exact-search.ts";
 import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
+import { GraphMaintenance } from "./graph-maintenance.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { type CompleteOptions, completeOptions, type HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
@@ -57,9 +57,9 @@ export class HnswIndex extends HnswStatus implements Index {
   constructor(given: HnswOptions) {
     const options = completeOptions(given);
     invariant(options.efConstruction <= efMax, `ef_construction is at most ${efMax}`);
-    const vectors = new StoredVectors(options, () => building.current);
+    const vectors = new StoredVectors(options, () => maintenance.current);
     const saved = new SavedChanges();
-    const building: Building = new Building(options, {
+    const maintenance: GraphMaintenance = new GraphMaintenance(options, {
       waiting: () => vectors.tail.ordinals(),
       waitingCount: () => vectors.tail.count,
       vectorOf: (name) => vectors.vectorToLink(name),
@@ -69,21 +69,21 @@ export class HnswIndex extends HnswStatus implements Index {
       },
       sample: (count, fresh) => sample.sample(count, fresh),
       shared: () =>
-        vectors.cache.count === building.current?.count ? vectors.cache.sharedRows() : undefined,
+        vectors.cache.count === maintenance.current?.count ? vectors.cache.sharedRows() : undefined,
       beginTruth: (queries, k) => sample.beginTruth(queries, k),
       ask: (question, ef, isNew) => sample.ask(question, ef, isNew),
     });
-    super(vectors, building, saved, options);
+    super(vectors, maintenance, saved, options);
     this.#options = options;
     this.dimension = vectors.dimension;
     this.metric = vectors.metric;
-    this.reader = new HnswReader(vectors, building, options.efSearch);
+    this.reader = new HnswReader(vectors, maintenance, options.efSearch);
     const sample = new RecallSample(vectors, this.reader);
   }
 
   /** What another thread needs to search the index as it is now: see HnswReader.attach. */
   get descriptor(): DenseDescriptor {
-    const { efFloor, isScanning, quality } = this.building;
+    const { efFloor, isScanning, quality } = this.maintenance;
     return {
       vectors: this.vectors.shared,
       efSearch: this.#options.efSearch,
@@ -94,7 +94,7 @@ export class HnswIndex extends HnswStatus implements Index {
   }
 
   abandon(slot: number): void {
-    this.building.abandon(slot);
+    this.maintenance.abandon(slot);
   }
 
   /** The measured recall of each beam; part of the checkpoint. */
@@ -124,12 +124,12 @@ export class HnswIndex extends HnswStatus implements Index {
       if (this.metric.name === "cosine" && names.isZero) names.directionless = ordinal;
       else {
         vectors.tail.add(ordinal, names.vector);
-        this.building.enqueue(ordinal);
+        this.maintenance.enqueue(ordinal);
       }
       names.add(ordinal, (held) => vectors.isName(held));
     }
     vectors.last = ordinal;
-    this.building.pump();
+    this.maintenance.pump();
   }
 
   /** Searches still find the record where `visible` allows it; a checkpoint does not store it. */
@@ -143,13 +143,13 @@ export class HnswIndex extends HnswStatus implements Index {
     this.saved.changes++;
     const emptied = this.vectors.names.copies.remove(ordinal);
     if (emptied !== absent) this.#forget(emptied);
-    this.building.pump();
+    this.maintenance.pump();
   }
 
   /** A name has no record any more. */
   #forget(name: number): void {
     this.vectors.forget(name);
-    this.building.remove(name);
+    this.maintenance.remove(name);
   }
 
   /** Vectors leave the cache. */
@@ -159,7 +159,7 @@ export class HnswIndex extends HnswStatus implements Index {
 
   /** Continues deferred work: sweeps, measurements, and vectors to read into the cache. Returns whether this thread has more to do. */
   tidy(): boolean {
-    if (this.building.tidy()) return true;
+    if (this.maintenance.tidy()) return true;
     if (!this.vectors.isFilling) return false;
     try {
       this.vectors.fill();
@@ -179,12 +179,12 @@ export class HnswIndex extends HnswStatus implements Index {
     write: (state: HnswState, graphs: readonly Graph[], done: (isCheckpointed: boolean) => void) => void,
     drop: () => void = () => {},
   ): void {
-    this.building.save((building, graphs, release) => {
+    this.maintenance.save((maintained, graphs, release) => {
       const { changes, measuredEf } = this.saved;
       const linkedEnd = Math.min(this.linkedEnd, this.vectors.last + 1);
       const set = this.graphSet as GraphSet;
       const state: HnswState = {
-        ...building,
+        ...maintained,
         names: this.vectors.names.state((name) => set.has(name), linkedEnd),
         linkedEnd,
         retired: Uint32Array.from(this.saved.retired).filter((ordinal) => ordinal < linkedEnd),
@@ -206,7 +206,7 @@ export class HnswIndex extends HnswStatus implements Index {
     const index = new HnswIndex(options);
     const { names, empty } = Names.restored(options.dimension, state.names, options.retire);
     index.vectors.names = names;
-    await index.building.restore(state, load);
+    await index.maintenance.restore(state, load);
     index.saved.restored(state);
     index.vectors.last = state.linkedEnd - 1;
     for (const name of empty) index.#forget(name);
@@ -216,7 +216,7 @@ export class HnswIndex extends HnswStatus implements Index {
   }
 
   close(): void {
-    this.building.close();
+    this.maintenance.close();
     this.vectors.close();
   }
 

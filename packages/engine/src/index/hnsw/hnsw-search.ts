@@ -2,7 +2,7 @@
 //
 // The reader's side of an HNSW index: it changes only the cache, to which it adds vectors that it had to read. Graphs are searched by
 // codes; the best candidates are scored exactly, from the full-precision vectors, and merged with an exact scan of the vectors that are in
-// no graph yet. Searches find names, and return their records (copies.ts).
+// no graph yet. Searches find names, and return their records (duplicate-vectors.ts).
 //
 // A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
 //

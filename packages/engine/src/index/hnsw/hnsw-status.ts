@@ -2,10 +2,10 @@
 //
 // How many vectors it holds and where, of which type its codes are, what its recall was, how far its builders are, and its memory.
 
-import type { Building } from "./building.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { EncodingState } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
+import type { GraphMaintenance } from "./graph-maintenance.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { type DenseShape, denseBytes, indexBytes } from "./memory.ts";
 import type { Quality } from "./quality.ts";
@@ -15,7 +15,7 @@ import type { StoredVectors } from "./stored-vectors.ts";
 
 export class HnswStatus {
   protected readonly vectors: StoredVectors;
-  protected readonly building: Building;
+  protected readonly maintenance: GraphMaintenance;
   protected readonly saved: SavedChanges;
   readonly #shape: Omit<DenseShape, "scratchCount">;
   readonly #efSearch: number;
@@ -23,19 +23,19 @@ export class HnswStatus {
   /** @param shape of the graphs */
   protected constructor(
     vectors: StoredVectors,
-    building: Building,
+    maintenance: GraphMaintenance,
     saved: SavedChanges,
     shape: Omit<DenseShape, "scratchCount"> & { readonly efSearch: number },
   ) {
     this.vectors = vectors;
-    this.building = building;
+    this.maintenance = maintenance;
     this.saved = saved;
     this.#shape = shape;
     this.#efSearch = shape.efSearch;
   }
 
   protected get graphSet(): GraphSet | undefined {
-    return this.building.current;
+    return this.maintenance.current;
   }
 
   /** Records held. */
@@ -59,7 +59,7 @@ export class HnswStatus {
 
   /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
   get linkedEnd(): number {
-    return this.building.linkedEnd;
+    return this.maintenance.linkedEnd;
   }
 
   /** The type of the codes and why it was chosen; undefined while the sample is gathered. */
@@ -69,12 +69,12 @@ export class HnswStatus {
 
   /** The type of codes that is being built to take the place of the present one. */
   get successorType(): HnswDataType | undefined {
-    return this.building.succession.successor?.encoding.dataType;
+    return this.maintenance.replacement.successor?.encoding.dataType;
   }
 
   /** Copies of the graphs, in a better order, that failed since the index was opened; they go on as they were. */
   get failedCopies(): number {
-    return this.building.succession.failedCopies;
+    return this.maintenance.replacement.failedCopies;
   }
 
   get partitionCount(): number {
@@ -83,12 +83,12 @@ export class HnswStatus {
 
   /** Vectors that were linked or removed since the index was made. */
   get work(): number {
-    return this.building.work;
+    return this.maintenance.work;
   }
 
   /** The last measured recall of the graphs. */
   get quality(): Quality | undefined {
-    return this.building.quality;
+    return this.maintenance.quality;
   }
 
   /** Bytes of codes and links. */
@@ -103,7 +103,7 @@ export class HnswStatus {
 
   /** Why building has stopped, if it has. */
   get failure(): unknown {
-    return this.building.failure;
+    return this.maintenance.failure;
   }
 
   /**
@@ -113,16 +113,16 @@ export class HnswStatus {
   get isSettled(): boolean {
     const { dimension } = this.vectors;
     const isTailShort = beamOfScan(dimension, this.tailCount) <= this.#efSearch;
-    return this.building.isSettled && (this.graphSet === undefined || isTailShort);
+    return this.maintenance.isSettled && (this.graphSet === undefined || isTailShort);
   }
 
   /** Whether nothing is queued, being done or being measured. */
   get isIdle(): boolean {
-    return this.building.isIdle;
+    return this.maintenance.isIdle;
   }
 
   get memoryBytes(): number {
-    return this.building.memoryBytes + this.vectors.memoryBytes + 8 * this.saved.retired.size + indexBytes;
+    return this.maintenance.memoryBytes + this.vectors.memoryBytes + 8 * this.saved.retired.size + indexBytes;
   }
 
   get restoredBytes(): number {
@@ -132,7 +132,7 @@ export class HnswStatus {
 
   /** For waiting vectors that must be linked, `records` more to add, and a successor to build. */
   expectedBytes(records: number): number {
-    const { scratchCount } = this.building;
+    const { scratchCount } = this.maintenance;
     const encoding = this.graphSet?.encoding;
     const shape = { ...this.#shape, dataType: encoding?.dataType ?? this.#shape.dataType, scratchCount };
     const linked = this.graphSet?.count ?? 0;
@@ -141,7 +141,7 @@ export class HnswStatus {
       denseBytes(shape, { vectors: linked, cached: 0 });
     const now = this.memoryBytes;
     return (
-      Math.max(now, now - this.vectors.tail.memoryBytes + growth) + this.building.succession.reservedBytes
+      Math.max(now, now - this.vectors.tail.memoryBytes + growth) + this.maintenance.replacement.reservedBytes
     );
   }
 
@@ -157,7 +157,7 @@ export class HnswStatus {
 
   /** Whether graphs of better codes wait for memory. */
   get isPostponed(): boolean {
-    return this.building.succession.isPostponed;
+    return this.maintenance.replacement.isPostponed;
   }
 
   get spareBytes(): number {

@@ -4,7 +4,7 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { absent } from "../ordinal-map.ts";
-import { Copies } from "./copies.ts";
+import { DuplicateVectors } from "./duplicate-vectors.ts";
 import { Fingerprints } from "./fingerprints.ts";
 import { Names } from "./names.ts";
 
@@ -18,7 +18,7 @@ class Model {
   }
 }
 
-const membersOf = (copies: Copies, name: number): Set<number> => {
+const membersOf = (copies: DuplicateVectors, name: number): Set<number> => {
   const members = new Set<number>();
   copies.each(name, (ordinal) => {
     members.add(ordinal);
@@ -27,7 +27,7 @@ const membersOf = (copies: Copies, name: number): Set<number> => {
   return members;
 };
 
-function expectSame(copies: Copies, model: Model): void {
+function expectSame(copies: DuplicateVectors, model: Model): void {
   copies.check((name) => model.groups.has(name));
   let extra = 0;
   for (const [name, members] of model.groups) {
@@ -41,7 +41,7 @@ test("copies are added and removed as in a map of sets, also across a restart", 
   const act = fc.record({ isAdding: fc.boolean(), pick: fc.nat(1_000), vector: fc.nat(6) });
   fc.assert(
     fc.property(fc.array(act, { maxLength: 120, size: "max" }), fc.nat(120), (acts, restartAt) => {
-      let copies = new Copies();
+      let copies = new DuplicateVectors();
       const model = new Model();
       const nameOfVector = new Map<number, number>();
       acts.forEach(({ isAdding, pick, vector }, ordinal) => {
@@ -66,7 +66,7 @@ test("copies are added and removed as in a map of sets, also across a restart", 
         }
         if (ordinal === restartAt) {
           const state = copies.state((each) => model.groups.has(each), ordinal + 1);
-          copies = new Copies();
+          copies = new DuplicateVectors();
           expect(copies.restore(state)).toEqual([]);
         }
         expectSame(copies, model);
@@ -77,10 +77,10 @@ test("copies are added and removed as in a map of sets, also across a restart", 
 });
 
 test("nothing is left of a name whose records are all newer than the checkpoint", () => {
-  const copies = new Copies();
+  const copies = new DuplicateVectors();
   copies.add(3, 50);
   expect(copies.remove(3)).toBe(absent);
-  const restored = new Copies();
+  const restored = new DuplicateVectors();
   expect(restored.restore(copies.state(() => true, 40))).toEqual([3]);
 });
 

@@ -1,23 +1,23 @@
 // Under which name does a vector lie in the index?
 //
-// Equal vectors have one name (copies.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
+// Equal vectors have one name (duplicate-vectors.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
 // equal, and every score by them is the same.
 
 import { absent } from "../ordinal-map.ts";
-import { Copies, type CopiesState } from "./copies.ts";
+import { DuplicateVectors, type DuplicateVectorsState } from "./duplicate-vectors.ts";
 import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
 
 /** What a checkpoint stores. */
 export type NamesState = {
   readonly key: FingerprintKey;
   readonly fingerprints: Uint32Array;
-  readonly copies: CopiesState;
+  readonly copies: DuplicateVectorsState;
   /** The name of the vector without direction; `absent`: there is none. */
   readonly directionless: number;
 };
 
 export class Names {
-  readonly copies: Copies;
+  readonly copies: DuplicateVectors;
   /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
   directionless: number = absent;
   /** The vector that was read last: owned, and overwritten by the next one. */
@@ -29,7 +29,7 @@ export class Names {
 
   /** @param retire see Copies */
   constructor(dimension: number, key: FingerprintKey, retire?: (free: () => void) => void) {
-    this.copies = new Copies(retire);
+    this.copies = new DuplicateVectors(retire);
     this.vector = new Float32Array(dimension);
     this.bytes = new Uint8Array(this.vector.buffer);
     this.#words = new Uint32Array(this.vector.buffer);

@@ -1,7 +1,7 @@
 // In which order do the nodes of a graph lie in its memory?
 //
 // New nodes take the next free slot, so those that a search meets together lie anywhere, each on a page of its own. When nothing else is to
-// be done, a graph is copied in another order (succession.ts): the children of a node in the backbone, which are near each other, lie side by
+// be done, a graph is copied in another order (replacement.ts): the children of a node in the backbone, which are near each other, lie side by
 // side, and so do, family by family, those of the children. The copy has the same nodes and the same links, so it finds the same.
 // Measured in docs/decisions/hnsw-speed.md.
 

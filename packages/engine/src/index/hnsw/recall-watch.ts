@@ -7,7 +7,7 @@
 
 import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
-import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
+import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
@@ -69,7 +69,7 @@ export type WatchState = {
 };
 
 export class RecallWatch {
-  readonly #options: BuildingOptions;
+  readonly #options: MaintenanceOptions;
   readonly #vectors: Vectors;
   readonly #watched: Watched;
   /** What had been linked or removed when lonely vectors were reconnected. */
@@ -98,7 +98,7 @@ export class RecallWatch {
   #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
 
-  constructor(options: BuildingOptions, vectors: Vectors, watched: Watched) {
+  constructor(options: MaintenanceOptions, vectors: Vectors, watched: Watched) {
     this.#options = options;
     this.#vectors = vectors;
     this.#watched = watched;

@@ -1,11 +1,11 @@
 // What does a checkpoint of a dense index store, and what has changed since the last one?
 
-import type { BuildingState } from "./building.ts";
+import type { MaintenanceState } from "./graph-maintenance.ts";
 import type { NamesState } from "./names.ts";
 import type { Quality } from "./quality.ts";
 
 /** What a checkpoint stores of an index, besides the images of its graphs. */
-export type HnswState = BuildingState & {
+export type HnswState = MaintenanceState & {
   readonly names: NamesState;
   /** The checkpoint has every record with a smaller ordinal, or it was removed. */
   readonly linkedEnd: number;

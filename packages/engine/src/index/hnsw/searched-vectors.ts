@@ -4,7 +4,7 @@
 //   graphs  all others, by codes
 //   cache   full-precision vectors of graphs, as many as this thread keeps; a search reads the others
 //
-// All three hold *names*, one for each distinct vector (copies.ts). The thread that owns the index has the first two as they are now
+// All three hold *names*, one for each distinct vector (duplicate-vectors.ts). The thread that owns the index has the first two as they are now
 // (stored-vectors.ts), another one as they were described to it (attached-vectors.ts): what its version sees was in one of them, and stays
 // there for it.
 
@@ -13,7 +13,7 @@ import type { Metric } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
 import type { FlatIndex } from "../flat/flat-index.ts";
 import { absent } from "../ordinal-map.ts";
-import type { CopiesReader } from "./copies.ts";
+import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import type { Encoding } from "./encoding.ts";
 import { type Places, readVector, type VectorReader } from "./exact-search.ts";
 import type { GraphSearch } from "./graph-search.ts";
@@ -37,7 +37,7 @@ export abstract class SearchedVectors {
   readonly metric: Metric;
   abstract readonly graphs: GraphsSearched | undefined;
   abstract readonly cache: FlatIndex;
-  abstract readonly copies: CopiesReader;
+  abstract readonly copies: DuplicateVectorsReader;
   /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
   abstract readonly directionless: number;
   /** Records held: as many as a version sees, or more. */

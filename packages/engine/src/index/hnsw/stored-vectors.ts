@@ -3,7 +3,7 @@
 //   tail    vectors that no graph has yet: every search scans them exactly
 //   cache   vectors of graph nodes, as many as may stay in memory; a search reads the others
 //
-// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, copies.ts). One of them is special: by cosine, the
+// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, duplicate-vectors.ts). One of them is special: by cosine, the
 // vector whose values are all zero has no direction. It is in none of them, and its score is known.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
@@ -13,7 +13,7 @@ import { nextMemoryId } from "../attached.ts";
 import { FlatIndex, flatBytes } from "../flat/flat-index.ts";
 import { absent } from "../ordinal-map.ts";
 import type { SharedVectors } from "./attached-vectors.ts";
-import type { Copies } from "./copies.ts";
+import type { DuplicateVectors } from "./duplicate-vectors.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { isEqualTo, Names } from "./names.ts";
@@ -73,7 +73,7 @@ export class StoredVectors extends SearchedVectors {
     return this.#graphs();
   }
 
-  get copies(): Copies {
+  get copies(): DuplicateVectors {
     return this.names.copies;
   }
 

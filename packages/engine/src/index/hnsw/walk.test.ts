@@ -8,7 +8,7 @@ import { absent } from "../ordinal-map.ts";
 import { add, type Pair, pairOf, remove } from "../test/graph-pair.ts";
 import type { AllowedNodes } from "./allowed-nodes.ts";
 import { hnswDataTypes } from "./code-types.ts";
-import type { CopiesReader } from "./copies.ts";
+import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import type { Graph } from "./graph.ts";
 import type { GraphSet } from "./graph-set.ts";
 import type { GraphPass } from "./hnsw-search.ts";
@@ -79,7 +79,7 @@ describe.each(metricNames)("%s", (metric) => {
       [from, ...graph.linksOf(from, 0)].some((way) => graph.linksOf(way, 0).includes(to));
     for (const share of [0.01, 0.1, 0.3, 0.6, 0.95]) {
       const allowed = OrdinalBitmap.of(Uint32Array.from([...pair.rows.keys()].filter(() => next() < share)));
-      const nodes = set.reader.nodesOf(allowed, { isEmpty: true } as CopiesReader) as AllowedNodes;
+      const nodes = set.reader.nodesOf(allowed, { isEmpty: true } as DuplicateVectorsReader) as AllowedNodes;
       for (const query of rowsOf(6, 4))
         for (const ef of [3, 40, 300]) {
           graph.setQuery(set.encoding, query);

@@ -56,11 +56,11 @@ class VersionSets {
 const known = new WeakMap<object, VersionSets>();
 
 /** The sets of the view's version; undefined if a newer one is remembered. */
-function setsOf({ identities, version }: View): VersionSets | undefined {
-  const sets = known.get(identities);
+function setsOf({ recordIds, version }: View): VersionSets | undefined {
+  const sets = known.get(recordIds);
   if (sets !== undefined && sets.version >= version) return sets.version === version ? sets : undefined;
   const made = new VersionSets(version);
-  known.set(identities, made);
+  known.set(recordIds, made);
   return made;
 }
 

@@ -2,7 +2,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "@quiverdb/protocol/invariant";
-import { Calls } from "../calls.ts";
+import { Calls } from "../../../runtime/calls.ts";
 import type { SearchMethod } from "../messages.ts";
 import { ThreadDatabase } from "../thread-database.ts";
 

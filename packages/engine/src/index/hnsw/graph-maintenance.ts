@@ -1,12 +1,12 @@
 // How does a dense index change in the background?
 //
 // Building calibrates codes when there is a sample, and hands jobs on graphs to builders. Two parts of it decide what else is to be
-// done: recall-watch.ts measures what the graphs find and chooses the beam of searches, and succession.ts has graphs of better codes
+// done: recall-watch.ts measures what the graphs find and chooses the beam of searches, and replacement.ts has graphs of better codes
 // built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
 // them: so the jobs, and the counters by which everybody waits, are one class.
 
 import type { Steps } from "../../base/steps.ts";
-import type { BuildingOptions, Vectors } from "./build-host.ts";
+import type { MaintenanceOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
 import { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
@@ -15,11 +15,11 @@ import { GraphSet, type GraphSetState } from "./graph-set.ts";
 import { type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
 import type { Quality } from "./quality.ts";
 import { RecallWatch, type WatchState } from "./recall-watch.ts";
+import { Replacement, sampleMax } from "./replacement.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
-import { Succession, sampleMax } from "./succession.ts";
 
 /** What a checkpoint stores besides the images of graphs. */
-export type BuildingState = GraphSetState &
+export type MaintenanceState = GraphSetState &
   WatchState & {
     /** Vectors that had been linked or removed. */
     readonly work: number;
@@ -29,7 +29,7 @@ export type BuildingState = GraphSetState &
 
 /** A requested checkpoint: exactly one of the two is called, once. */
 type Save = {
-  write(state: BuildingState, graphs: readonly Graph[], done: () => void): void;
+  write(state: MaintenanceState, graphs: readonly Graph[], done: () => void): void;
   drop(): void;
 };
 
@@ -45,13 +45,13 @@ type Copying = {
   copy: GraphSet | undefined;
 };
 
-export class Building {
-  readonly #options: BuildingOptions;
+export class GraphMaintenance {
+  readonly #options: MaintenanceOptions;
   readonly #vectors: Vectors;
   readonly #setOptions: GraphSetOptions;
   readonly #watch: RecallWatch;
   /** What is built to take the place of the serving graphs. */
-  readonly succession: Succession;
+  readonly replacement: Replacement;
   #current: GraphSet | undefined;
   #running = 0;
   #turn = 0;
@@ -65,14 +65,14 @@ export class Building {
   /** Requested checkpoints that are still pending. */
   readonly #saves = new Set<Save>();
 
-  constructor(options: BuildingOptions, vectors: Vectors) {
+  constructor(options: MaintenanceOptions, vectors: Vectors) {
     this.#options = options;
     this.#vectors = vectors;
     const { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, searchers, builders } = options;
     const scratchCount = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
     this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, scratchCount };
     const self = this;
-    this.succession = new Succession(options, vectors, {
+    this.replacement = new Replacement(options, vectors, {
       get current() {
         return self.#current;
       },
@@ -87,7 +87,7 @@ export class Building {
         return self.#current;
       },
       get isBeingReplaced() {
-        return self.#isCalibrating || self.#copying !== undefined || self.succession.successor !== undefined;
+        return self.#isCalibrating || self.#copying !== undefined || self.replacement.successor !== undefined;
       },
       get isClosed() {
         return self.#isClosed;
@@ -95,19 +95,19 @@ export class Building {
       get work() {
         return self.#work;
       },
-      onMeasured: (quality) => this.succession.onMeasured(quality),
+      onMeasured: (quality) => this.replacement.onMeasured(quality),
       onFailure: (error) => this.#fail(error),
     });
   }
 
   /** Restores graphs from a checkpoint. @param load writes the image of each, see Graph.image */
-  async restore(state: BuildingState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
+  async restore(state: MaintenanceState, load: (graphs: readonly Graph[]) => Promise<void>): Promise<void> {
     this.#current = await GraphSet.restored(state, this.#setOptions, this.#host(), load);
     this.#work = state.work;
-    this.succession.orderedWork = state.orderedWork ?? 0;
+    this.replacement.orderedWork = state.orderedWork ?? 0;
     this.#watch.restore(state);
     if (this.#options.measures && state.quality !== undefined)
-      this.succession.restore(state.quality, this.#current.encoding);
+      this.replacement.restore(state.quality, this.#current.encoding);
   }
 
   /** The graphs that serve; undefined while the sample is gathered. */
@@ -148,17 +148,17 @@ export class Building {
 
   /** Whether the graphs that serve from now on are in place, and their beam is measured. A few vectors may wait to be linked. */
   get isSettled(): boolean {
-    return !this.#isCalibrating && this.succession.successor === undefined && this.#watch.isSettled;
+    return !this.#isCalibrating && this.replacement.successor === undefined && this.#watch.isSettled;
   }
 
   /** Whether nothing is queued, being done or being measured. */
   get isIdle(): boolean {
     const isBuilt = this.#running === 0 && (this.#current?.isIdle ?? true);
-    return isBuilt && this.succession.successor === undefined && !this.#watch.isMeasuring;
+    return isBuilt && this.replacement.successor === undefined && !this.#watch.isMeasuring;
   }
 
   get memoryBytes(): number {
-    return (this.#current?.memoryBytes ?? 0) + (this.succession.successor?.memoryBytes ?? 0);
+    return (this.#current?.memoryBytes ?? 0) + (this.replacement.successor?.memoryBytes ?? 0);
   }
 
   /** Threads that search or build at a time. */
@@ -170,7 +170,7 @@ export class Building {
 
   enqueue(name: number): void {
     this.#current?.enqueue(name);
-    this.succession.successor?.enqueue(name);
+    this.replacement.successor?.enqueue(name);
   }
 
   /** A name has no record any more. */
@@ -178,7 +178,7 @@ export class Building {
     if (this.#current?.has(name)) this.#work++;
     this.#current?.remove(name);
     this.#copying?.removed.push(name);
-    this.succession.remove(name);
+    this.replacement.remove(name);
   }
 
   /**
@@ -202,7 +202,7 @@ export class Building {
     current.hold(() => {
       this.#saves.delete(save);
       this.#running++;
-      const { orderedWork } = this.succession;
+      const { orderedWork } = this.replacement;
       const state = { ...current.state(), ...this.#watch.state(), work: this.#work, orderedWork };
       save.write(state, current.graphs, () => {
         this.#running--;
@@ -217,7 +217,7 @@ export class Building {
   /** Ends what a thread that has died was doing in the scratch memory of this number. */
   abandon(number: number): void {
     this.#current?.abandon(number);
-    this.succession.successor?.abandon(number);
+    this.replacement.successor?.abandon(number);
   }
 
   close(): void {
@@ -226,7 +226,7 @@ export class Building {
     this.#current?.close();
     this.#current = undefined;
     this.#copying = undefined;
-    this.succession.close();
+    this.replacement.close();
     this.#drop();
   }
 
@@ -265,14 +265,14 @@ export class Building {
     const wasDue = this.#watch.isDue;
     let hasBegun = false;
     try {
-      this.succession.goOn();
+      this.replacement.goOn();
       hasBegun = this.#watch.begin();
       this.#watch.goOn();
     } catch (error) {
       this.#fail(error);
     }
     if (this.isIdle && !this.#isInPlace) this.#current?.tidy();
-    if (this.isIdle && this.succession.beginCopy(this.#work)) this.#copyInOrder();
+    if (this.isIdle && this.replacement.beginCopy(this.#work)) this.#copyInOrder();
     this.pump();
     if (this.#watch.hasSteps || this.#copying?.steps !== undefined) return true;
     // The build has gone on, and perhaps ended, while it was measured, or copied graphs serve. What was due and could not begin waits.
@@ -286,11 +286,11 @@ export class Building {
 
   /** Starts the next job; a successor gets two of three, so that it is completed even while records are added. */
   #start(): boolean {
-    const [current, { successor }] = [this.#current, this.succession];
+    const [current, { successor }] = [this.#current, this.replacement];
     if (current === undefined) return this.#calibrateFirst();
     if (successor === undefined) return current.start();
     // It replaces the other graphs as soon as no builder works on them.
-    if (this.succession.isWaiting) return false;
+    if (this.replacement.isWaiting) return false;
     if (this.#turn++ % 3 === 0) return current.start() || successor.start();
     return successor.start() || current.start();
   }
@@ -399,7 +399,7 @@ export class Building {
   /** Puts the successor in place when it has all names that the serving graphs have. @returns whether it did */
   #replace(): boolean {
     const current = this.#current;
-    const successor = current && !this.#isClosed ? this.succession.takeOver(current) : undefined;
+    const successor = current && !this.#isClosed ? this.replacement.takeOver(current) : undefined;
     if (current === undefined || successor === undefined) return false;
     this.#serveBy(successor, current);
     for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
@@ -441,7 +441,7 @@ export class Building {
       for (const name of removed) if (copy.has(name)) copy.remove(name);
       for (const name of this.#vectors.waiting()) copy.enqueue(name);
       this.#copying = undefined;
-      this.succession.copied(work);
+      this.replacement.copied(work);
       this.#serveBy(copy, current);
     } catch (error) {
       this.#giveUpCopy(copying, error);
@@ -449,21 +449,21 @@ export class Building {
   }
 
   #giveUpCopy(copying: Copying, error: unknown): void {
-    this.succession.copyFailed(copying.work, error);
+    this.replacement.copyFailed(copying.work, error);
     this.#endCopy(copying);
   }
 
   /** The graphs go on as they are. */
   #endCopy({ current }: Copying): void {
     this.#copying = undefined;
-    this.succession.endCopy();
+    this.replacement.endCopy();
     current.release();
   }
 
   /** Building stops here. Vectors that are in no graph are scanned, so every result remains correct. */
   #fail(error: unknown): void {
     if (this.#failure === undefined) this.#failure = error;
-    this.succession.abandon();
+    this.replacement.abandon();
     this.#drop();
     this.#options.onError?.(error);
   }

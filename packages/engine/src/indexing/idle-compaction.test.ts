@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { openDatabase } from "../database/database.ts";
 import { PostingIndex } from "../index/postings/posting-index.ts";
-import { Rest } from "./rest.ts";
+import { IdleCompaction } from "./idle-compaction.ts";
 
 it("a rest begins when nothing has changed for a second, once for each version", () => {
   vi.useFakeTimers();
   try {
     let begun = 0;
-    const rest = new Rest(() => begun++);
+    const rest = new IdleCompaction(() => begun++);
     const indexes = [{}];
     rest.idle(1, indexes);
     vi.advanceTimersByTime(900);
@@ -47,7 +47,7 @@ it("small writes with pauses do not pay for a rest each", () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
   try {
     const begun: number[] = [];
-    const rest = new Rest(() => begun.push(performance.now()));
+    const rest = new IdleCompaction(() => begun.push(performance.now()));
     for (let version = 0; version < 600; version++) {
       rest.idle(version, []);
       vi.advanceTimersByTime(2_000);

@@ -32,7 +32,7 @@ const metadataEntryBytes = 96;
 /** Longer texts are not kept. */
 const metadataLengthMax = 16_384;
 
-export class Identities {
+export class RecordIdCache {
   readonly #mayTake: (bytes: number) => boolean;
   #places: (Identity | undefined)[] = [];
   #bytes = 0;

@@ -1,27 +1,43 @@
 // How do two threads of a process call each other?
 //
-// Over a message port, in both directions. A call has a number; its answer has the same one. Messages arrive in the order in which they were
-// posted, and the handler of a call is started when its message arrives.
+// All threads of the engine and of the server do it like this: the writer, builders, backups, checks and serving threads. Over a message
+// port, in both directions. A call has a number; its answer has the same one. Messages arrive in the order in which they were posted, and
+// the handler of a call is started when its message arrives. It returns the answer, or says `later` and gives it by its context.
 //
-// An error keeps its code, message and details; of any other error than a `QuiverError`, the stack is kept for the log. The deadline of a
+// An error keeps its code, message, stack and cause, and a `QuiverError` its details. The deadline of a
 // call counts where the call is executed: the caller tells its milliseconds, and later that it is gone. So a write that was passed to the
 // writer is never reported as stopped.
 
-import type { MessagePort, Transferable, Worker } from "node:worker_threads";
+import { type MessagePort, type ResourceLimits, type Transferable, Worker } from "node:worker_threads";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
-import { type CallLimits, Deadline } from "../../base/deadline.ts";
-import { invariant } from "../../base/invariant.ts";
+import { type CallLimits, Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
+import { threadFile } from "./thread-file.ts";
 
 /** What a handler knows of its call besides the arguments. */
 export type CallContext = {
   /** `timeoutMs` and `signal` of the caller. */
   readonly limits: Pick<CallLimits, "timeoutMs" | "signal">;
+  /** Posts the answer at once. A handler that calls it, or `fail`, returns `later`. */
+  answer(value: unknown, transfer?: readonly Transferable[]): void;
+  fail(error: unknown): void;
 };
+
+/** What a handler returns that answers by its context. */
+export const later = Symbol("answers later");
 
 // biome-ignore lint/suspicious/noExplicitAny: each kind of call has its own arguments; both ends are in one program
 export type Handlers = Readonly<Record<string, (args: any, context: CallContext) => unknown>>;
 
-type WireError = { code: string | undefined; message: string; details: object | undefined; stack: string };
+/** Errors travel as text, because some errors of WebAssembly and of the system cannot be posted. */
+type WireError = {
+  readonly code: string | undefined;
+  readonly message: string;
+  /** Of a QuiverError. */
+  readonly details: object | undefined;
+  readonly stack: string;
+  readonly cause: string | undefined;
+};
 type Message =
   | { readonly call: number; readonly kind: string; readonly args: unknown; readonly timeoutMs: number }
   | { readonly answer: number; readonly value?: unknown; readonly error?: WireError }
@@ -67,6 +83,11 @@ export class Calls {
     }
   }
 
+  /** Calls of this side that are not answered. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
   /** The same without an answer: its handler must not fail. */
   tell(kind: string, args: unknown): void {
     this.#post({ call: untold, kind, args, timeoutMs: Number.POSITIVE_INFINITY });
@@ -108,14 +129,21 @@ export class Calls {
         signal: running.signal,
         timeoutMs: Number.isFinite(timeoutMs) ? Math.max(timeoutMs, leastMs) : undefined,
       };
-      const value = await handler(args, { limits });
-      if (call !== untold) this.#post({ answer: call, value });
+      const value = await handler(args, {
+        limits,
+        answer: (answer, transfer) => this.#answer({ answer: call, value: answer }, transfer),
+        fail: (error) => this.#answer({ answer: call, error: wireOf(error) }),
+      });
+      if (call !== untold && value !== later) this.#answer({ answer: call, value });
     } catch (error) {
       if (call === untold) throw error;
-      this.#post({ answer: call, error: wireOf(error) });
-    } finally {
-      this.#running.delete(call);
+      this.#answer({ answer: call, error: wireOf(error) });
     }
+  }
+
+  #answer(message: Extract<Message, { answer: number }>, transfer?: readonly Transferable[]): void {
+    this.#running.delete(message.answer);
+    this.#post(message, transfer);
   }
 }
 
@@ -126,16 +154,63 @@ const untold = 0;
 const leastMs = 0.001;
 
 function wireOf(error: unknown): WireError {
-  const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  const { code, details } = isQuiverError(error) ? error : { code: undefined, details: undefined };
-  return { code, message, details, stack: stack ?? message };
+  const { message, stack = message, cause } = error instanceof Error ? error : new Error(String(error));
+  const { code } = error as NodeJS.ErrnoException;
+  const details = isQuiverError(error) ? error.details : undefined;
+  return { code, message, details, stack, cause: cause === undefined ? undefined : textOf(cause) };
 }
 
-function errorOf({ code, message, details, stack }: WireError): Error {
+const textOf = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
+
+function errorOf({ code, message, details, stack, cause }: WireError): Error {
+  const options = cause === undefined ? undefined : { cause: new Error(cause) };
   const error =
-    code === undefined
-      ? new Error(message)
-      : new QuiverError(code as QuiverError["code"], message, details as QuiverError["details"]);
+    details === undefined
+      ? Object.assign(new Error(message, options), code === undefined ? {} : { code })
+      : new QuiverError(code as QuiverError["code"], message, details as QuiverError["details"], options);
   error.stack = stack;
   return error;
+}
+
+export type ThreadOptions = {
+  readonly name: string;
+  /** Its `workerData`. */
+  readonly start: unknown;
+  /** Of its calls to this thread. */
+  readonly handlers?: Handlers;
+  readonly resourceLimits?: ResourceLimits;
+  /** Called once if it ends before `stop` is called. @returns what its calls are rejected with; default: the cause */
+  onEnd?(cause: Error): Error;
+};
+
+/** A worker thread that is called. Its calls are rejected when it ends by itself, and never answered when it was stopped. */
+export class CalledThread {
+  readonly calls: Calls;
+  readonly worker: Worker;
+  #hasEnded = false;
+
+  /** @param file with its program, a sibling of the one that names it */
+  constructor(
+    file: URL,
+    { name, start, handlers = {}, resourceLimits, onEnd = (cause) => cause }: ThreadOptions,
+  ) {
+    this.worker = new Worker(threadFile(file), {
+      workerData: start,
+      name: `quiver ${name}`,
+      ...(resourceLimits && { resourceLimits }),
+    });
+    this.calls = new Calls(this.worker, handlers);
+    const end = (cause: Error) => {
+      if (this.#hasEnded) return;
+      this.#hasEnded = true;
+      this.calls.end(onEnd(cause));
+    };
+    this.worker.on("error", end);
+    this.worker.on("exit", () => end(new Error(`the ${name} thread ended`)));
+  }
+
+  async stop(): Promise<void> {
+    this.#hasEnded = true;
+    await this.worker.terminate();
+  }
 }

@@ -7,7 +7,7 @@
 /** A search indexes this amount itself: a few milliseconds of work, if all of it is text. */
 const littleBytes = 64 * 1024;
 
-export class Unserved {
+export class UnindexedBytes {
   /** Passed to the writer. */
   #handedBytes = 0;
   /** Durable, by ascending versions. */

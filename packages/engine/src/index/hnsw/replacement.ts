@@ -7,7 +7,7 @@
 // Builders make a *successor* beside the graphs that serve searches, as soon as there is memory for it. It replaces them once it has
 // all of their vectors; a copy has them at once.
 
-import type { BuildingOptions, Sample, Vectors } from "./build-host.ts";
+import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
 import type { HnswDataType } from "./code-types.ts";
 import { Encoding } from "./encoding.ts";
@@ -52,8 +52,8 @@ export interface Predecessor {
   ): void;
 }
 
-export class Succession {
-  readonly #options: BuildingOptions;
+export class Replacement {
+  readonly #options: MaintenanceOptions;
   readonly #vectors: Vectors;
   readonly #predecessor: Predecessor;
   #successor: GraphSet | undefined;
@@ -71,7 +71,7 @@ export class Succession {
   /** Copies that failed since the index was opened. */
   failedCopies = 0;
 
-  constructor(options: BuildingOptions, vectors: Vectors, predecessor: Predecessor) {
+  constructor(options: MaintenanceOptions, vectors: Vectors, predecessor: Predecessor) {
     this.#options = options;
     this.#vectors = vectors;
     this.#predecessor = predecessor;

@@ -24,7 +24,7 @@ import type { Visible } from "../contract.ts";
 import { absent, OrdinalMap, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
 
 /** What a checkpoint stores. */
-export type CopiesState = {
+export type DuplicateVectorsState = {
   /** Names and their copies, by turns. */
   readonly pairs: Uint32Array;
   readonly headless: Uint32Array;
@@ -33,14 +33,14 @@ export type CopiesState = {
 type Retire = (free: () => void) => void;
 
 /** What a thread needs to look up. Can be posted to it. */
-export type SharedCopies = {
+export type SharedDuplicateVectors = {
   readonly names: SharedOrdinalMap;
   readonly next: SharedOrdinalMap;
   readonly isEmpty: boolean;
 };
 
 /** What searches ask. */
-export class CopiesReader {
+export class DuplicateVectorsReader {
   readonly #names: OrdinalMapReader;
   readonly #next: OrdinalMapReader;
   readonly #isEmpty: () => boolean;
@@ -52,8 +52,8 @@ export class CopiesReader {
   }
 
   /** The copies of another thread. */
-  static attach({ names, next, isEmpty }: SharedCopies): CopiesReader {
-    return new CopiesReader(new OrdinalMapReader(names), new OrdinalMapReader(next), () => isEmpty);
+  static attach({ names, next, isEmpty }: SharedDuplicateVectors): DuplicateVectorsReader {
+    return new DuplicateVectorsReader(new OrdinalMapReader(names), new OrdinalMapReader(next), () => isEmpty);
   }
 
   /** Whether every record is alone with its vector. */
@@ -91,7 +91,7 @@ export class CopiesReader {
   }
 }
 
-export class Copies extends CopiesReader {
+export class DuplicateVectors extends DuplicateVectorsReader {
   readonly #names: OrdinalMap;
   readonly #next: OrdinalMap;
   readonly #previous = new OrdinalMap();
@@ -111,7 +111,7 @@ export class Copies extends CopiesReader {
     this.#retire = retire;
   }
 
-  get shared(): SharedCopies {
+  get shared(): SharedDuplicateVectors {
     return { names: this.#names.shared, next: this.#next.shared, isEmpty: this.isEmpty };
   }
 
@@ -170,7 +170,7 @@ export class Copies extends CopiesReader {
   }
 
   /** What a checkpoint stores of the names that it contains: their records below `end`. */
-  state(isCheckpointed: (name: number) => boolean, end: number): CopiesState {
+  state(isCheckpointed: (name: number) => boolean, end: number): DuplicateVectorsState {
     const pairs: number[] = [];
     const headless: number[] = [];
     for (const [ordinal, name] of this.#names.entries())
@@ -182,7 +182,7 @@ export class Copies extends CopiesReader {
   }
 
   /** Restores from a checkpoint. Returns the headless names of which the checkpoint has no record. */
-  restore({ pairs, headless }: CopiesState): number[] {
+  restore({ pairs, headless }: DuplicateVectorsState): number[] {
     for (let i = 0; i < pairs.length; i += 2) this.add(pairs[i], pairs[i + 1]);
     const empty: number[] = [];
     for (const name of headless) {

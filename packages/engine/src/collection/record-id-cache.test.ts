@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { ReadTransaction } from "../storage/store.ts";
-import { Identities } from "./identities.ts";
 import { readOperations, storedRecord, writeUpsert } from "./record.ts";
+import { RecordIdCache } from "./record-id-cache.ts";
 import { ordinalKey } from "./tables.ts";
 
 const records = 20_000;
@@ -51,13 +51,13 @@ afterEach(async () => {
   await store.close();
 });
 
-describe("identities", () => {
+describe("recordIds", () => {
   test("are those of the records, in any order, as often as they are asked for", () => {
-    const identities = new Identities();
+    const recordIds = new RecordIdCache();
     const random = randomNumbers(1);
     for (let asked = 0; asked < 50_000; asked++) {
       const ordinal = Math.floor(random() ** 2 * records);
-      expect(identities.of(reader, ordinal)).toEqual({
+      expect(recordIds.of(reader, ordinal)).toEqual({
         ordinal,
         id: idOf(ordinal),
         documentId: documentOf(ordinal),
@@ -66,65 +66,67 @@ describe("identities", () => {
   });
 
   test("are read once where they are few, and again where they are long or forgotten", () => {
-    const identities = new Identities();
+    const recordIds = new RecordIdCache();
     const askAll = () => {
-      for (let ordinal = 0; ordinal < 1_000; ordinal++) identities.of(reader, ordinal);
+      for (let ordinal = 0; ordinal < 1_000; ordinal++) recordIds.of(reader, ordinal);
     };
     askAll();
     expect(reads).toBe(1_000);
     askAll();
     expect(reads).toBe(1_010);
-    const { memoryBytes } = identities;
+    const { memoryBytes } = recordIds;
     expect(memoryBytes).toBeGreaterThan(990 * 100);
     expect(memoryBytes).toBeLessThan(990 * 200);
-    identities.clear();
-    expect(identities.memoryBytes).toBe(0);
+    recordIds.clear();
+    expect(recordIds.memoryBytes).toBe(0);
     askAll();
     expect(reads).toBe(2_010);
   });
 
   test("of all records fit when they are asked for again and again", () => {
-    const identities = new Identities();
+    const recordIds = new RecordIdCache();
     for (let round = 0; round < 6; round++)
-      for (let ordinal = 0; ordinal < records; ordinal++) identities.of(reader, ordinal);
+      for (let ordinal = 0; ordinal < records; ordinal++) recordIds.of(reader, ordinal);
     reads = 0;
-    for (let ordinal = 0; ordinal < records; ordinal++) identities.of(reader, ordinal);
+    for (let ordinal = 0; ordinal < records; ordinal++) recordIds.of(reader, ordinal);
     expect(reads).toBe(records / 100);
   });
 
   test("take no memory where none may be taken", () => {
-    const identities = new Identities(() => false);
+    const recordIds = new RecordIdCache(() => false);
     for (let asked = 0; asked < 3; asked++)
       for (let ordinal = 0; ordinal < 100; ordinal++)
-        expect(identities.of(reader, ordinal).id).toBe(idOf(ordinal));
-    expect(identities.memoryBytes).toBe(0);
+        expect(recordIds.of(reader, ordinal).id).toBe(idOf(ordinal));
+    expect(recordIds.memoryBytes).toBe(0);
     expect(reads).toBe(300);
   });
 
   test("of a record that the version does not have are an error", () => {
-    expect(() => new Identities().of(reader, records)).toThrow(
+    expect(() => new RecordIdCache().of(reader, records)).toThrow(
       /ordinal 20000, which the version does not have/,
     );
   });
 
   test("metadata is that of the records, whatever room there is, and what was read last is not read again", () => {
     for (const bytesMax of [Number.POSITIVE_INFINITY, 0, 3e6]) {
-      const identities: Identities = new Identities((bytes) => identities.memoryBytes + bytes <= bytesMax);
+      const recordIds: RecordIdCache = new RecordIdCache(
+        (bytes) => recordIds.memoryBytes + bytes <= bytesMax,
+      );
       const random = randomNumbers(2);
       for (let asked = 0; asked < 30_000; asked++) {
         const ordinal = Math.floor(random() * records);
-        expect(identities.metadataOf(reader, ordinal)).toBe(metadataOf(ordinal));
+        expect(recordIds.metadataOf(reader, ordinal)).toBe(metadataOf(ordinal));
       }
-      expect(identities.memoryBytes).toBeLessThanOrEqual(Math.min(16 * 2 ** 20, bytesMax));
-      identities.clear();
-      expect(identities.memoryBytes).toBe(0);
+      expect(recordIds.memoryBytes).toBeLessThanOrEqual(Math.min(16 * 2 ** 20, bytesMax));
+      recordIds.clear();
+      expect(recordIds.memoryBytes).toBe(0);
     }
-    const identities = new Identities();
-    identities.metadataOf(reader, 2);
+    const recordIds = new RecordIdCache();
+    recordIds.metadataOf(reader, 2);
     reads = 0;
-    for (let ordinal = 2; ordinal < 7; ordinal++) identities.metadataOf(reader, ordinal);
+    for (let ordinal = 2; ordinal < 7; ordinal++) recordIds.metadataOf(reader, ordinal);
     expect(reads).toBe(4);
-    for (let ordinal = 2; ordinal < 7; ordinal++) identities.metadataOf(reader, ordinal);
+    for (let ordinal = 2; ordinal < 7; ordinal++) recordIds.metadataOf(reader, ordinal);
     expect(reads).toBe(4);
   });
 });

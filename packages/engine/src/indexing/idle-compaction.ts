@@ -12,7 +12,7 @@ const restMs = 1_000;
 /** The next rest begins no earlier than so many times the time that the last one took, so that small writes with pauses cost little. */
 const pauseFactor = 500;
 
-export class Rest {
+export class IdleCompaction {
   readonly #onBegin: () => void;
   #timer: Timer | undefined;
   /** The version of the present rest, which ends when everything is in order, or something changes. */

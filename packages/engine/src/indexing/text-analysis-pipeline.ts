@@ -6,7 +6,7 @@
 // the memory in between and keeps a builder free for others.
 //
 // A row is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
-// view that would see them is published any more (applied-log.ts).
+// view that would see them is published any more (log-cursor.ts).
 
 import { limits } from "@quiverdb/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
@@ -46,7 +46,7 @@ type Batch = {
   error: unknown;
 };
 
-export class ReadAhead {
+export class TextAnalysisPipeline {
   readonly #analyse: AnalyseRows;
   readonly #onArrival: () => void;
   readonly #run: (act: () => Promise<void>) => void;

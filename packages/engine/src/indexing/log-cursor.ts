@@ -14,7 +14,7 @@
 // that the read transaction does not have was closed, at the read transaction's version at the latest.
 //
 // When a read of the store fails, the next step continues from the same place. Other threads analyse the texts when there are many
-// (read-ahead.ts).
+// (text-analysis-pipeline.ts).
 
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
@@ -25,7 +25,7 @@ import { oldestVersion, readClosed, readVersion } from "../collection/versions.t
 import type { Kind, Preparation } from "../index/kind.ts";
 import type { Reader } from "../storage/store.ts";
 import type { GuardedIndex } from "./guarded-index.ts";
-import { type Analysts, ReadAhead } from "./read-ahead.ts";
+import { type Analysts, TextAnalysisPipeline } from "./text-analysis-pipeline.ts";
 
 /** Rows read between two checks of the clock, and bytes of them: 16 texts of a thousand words take 160 ms. */
 const rowsPerLook = 16;
@@ -47,12 +47,12 @@ export type Helpers = {
   readonly analysts: Analysts;
 };
 
-export class AppliedLog {
+export class LogCursor {
   readonly #kind: Kind;
   readonly #guarded: GuardedIndex;
   readonly #helpers: Helpers | undefined;
   /** Present while many records are to be added. */
-  #ahead: ReadAhead | undefined;
+  #ahead: TextAnalysisPipeline | undefined;
   #cursor = 0;
   /** Bytes of the rows that were added without help since the index had all rows. */
   #bytesAlone = 0;
@@ -203,7 +203,7 @@ export class AppliedLog {
   #addRows(reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     if (this.#cursor === head.nextOrdinal) return true;
     if (this.#helpers !== undefined && head.nextOrdinal - this.#cursor >= readAheadMin)
-      this.#ahead ??= new ReadAhead(this.#helpers.analysts, this.#cursor);
+      this.#ahead ??= new TextAnalysisPipeline(this.#helpers.analysts, this.#cursor);
     if (this.#ahead !== undefined) return this.#addAhead(this.#ahead, reader, head, isTimeOver);
     let rows = 0;
     let bytes = 0;
@@ -216,7 +216,7 @@ export class AppliedLog {
       const isLong = stored.length >= longRowBytes || this.#bytesAlone >= readAheadBytes;
       if (this.#helpers !== undefined && isLong) {
         this.#cursor = ordinal;
-        this.#ahead = new ReadAhead(this.#helpers.analysts, ordinal);
+        this.#ahead = new TextAnalysisPipeline(this.#helpers.analysts, ordinal);
         return this.#addAhead(this.#ahead, reader, head, isTimeOver);
       }
       this.#guarded.change((index) => this.#kind.add(index, ordinal, stored, () => new RecordReader(stored)));
@@ -237,7 +237,7 @@ export class AppliedLog {
     return true;
   }
 
-  #addAhead(ahead: ReadAhead, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
+  #addAhead(ahead: TextAnalysisPipeline, reader: Reader, head: Head, isTimeOver: () => boolean): boolean {
     const { preparation } = this.#helpers as Helpers;
     try {
       const isThere = ahead.step(

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Copies, CopiesReader } from "./copies.ts";
+import { DuplicateVectors, DuplicateVectorsReader } from "./duplicate-vectors.ts";
 
 describe("rings of copies that change while they are walked", () => {
   test("a walk meets every record that its version sees, whatever is added and taken out in the middle of it", () => {
@@ -14,9 +14,9 @@ describe("rings of copies that change while they are walked", () => {
     fc.assert(
       fc.property(scenario, ({ copies: count, changes, gone }) => {
         const retired: (() => void)[] = [];
-        const copies = new Copies((free) => retired.push(free));
+        const copies = new DuplicateVectors((free) => retired.push(free));
         for (let i = 1; i <= count; i++) copies.add(100, 100 + i);
-        const reader = CopiesReader.attach(copies.shared);
+        const reader = DuplicateVectorsReader.attach(copies.shared);
         // Those that the version does not see may go meanwhile.
         const unseen = new Set(gone.map((each) => 100 + (each % (count + 1))));
         const leaving = [...unseen];
@@ -44,11 +44,11 @@ describe("rings of copies that change while they are walked", () => {
   });
 
   test("whoever attaches later does not meet the record of a name that is gone", () => {
-    const copies = new Copies(() => undefined);
+    const copies = new DuplicateVectors(() => undefined);
     copies.add(7, 12);
     copies.add(7, 15);
     expect(copies.remove(7)).not.toBe(7);
-    const reader = CopiesReader.attach(copies.shared);
+    const reader = DuplicateVectorsReader.attach(copies.shared);
     const met: number[] = [];
     reader.each(7, (ordinal) => met.push(ordinal) > 0);
     expect(met).toEqual([12, 15]);
@@ -63,11 +63,11 @@ describe("rings of copies that change while they are walked", () => {
 
   test("a name that is gone stays without a record for those who have found it", () => {
     const retired: (() => void)[] = [];
-    const copies = new Copies((free) => retired.push(free));
+    const copies = new DuplicateVectors((free) => retired.push(free));
     copies.add(7, 12);
     copies.remove(7);
     for (const free of retired.splice(0)) free();
-    const reader = CopiesReader.attach(copies.shared);
+    const reader = DuplicateVectorsReader.attach(copies.shared);
     expect(copies.remove(12)).toBe(7);
     // That 7 was closed is forgotten; that 12 was is not.
     expect(reader.seen(7, (ordinal) => ordinal !== 12)).toBe(0xffff_ffff);
