@@ -32,6 +32,10 @@
 //   matches of filters                       with the definitions                              renew
 //   table of beams for a recall target       measuring it                                      never: such searches go to the owner
 //
+// view.test.ts tries every sort of change. threads.test.ts has a thread that searched while the graph was young, one that asked while records
+// were in no graph, declared times and the matches of filters, and deleted indexes; the hammer (testing/hammer) has segments and dictionaries
+// that are frozen and merged under searches.
+//
 // The indexer calls `refresh` when it has nothing more to do, soon after each progress of builders, when a version is complete, and before
 // it reports the status of an index: a status is never ahead of what threads search.
 

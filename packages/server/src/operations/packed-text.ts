@@ -72,7 +72,7 @@ export class PackedText {
 /** A file that does not change while the server runs. */
 export class PackedFile {
   readonly #path: string;
-  #hash: Promise<string> | undefined;
+  #hash: string | undefined;
 
   constructor(path: string) {
     this.#path = path;
@@ -81,8 +81,8 @@ export class PackedFile {
   /** As that of a text. */
   async answer(request: FastifyRequest, reply: FastifyReply): Promise<Buffer | null> {
     const coding = codingFor(request.headers["accept-encoding"]);
-    this.#hash ??= readFile(this.#path).then(hashOf);
-    if (isKnown(request, reply, await this.#hash, coding)) return null;
+    this.#hash ??= hashOf(await readFile(this.#path));
+    if (isKnown(request, reply, this.#hash, coding)) return null;
     return readFile(coding === undefined ? this.#path : this.#path + endings[coding]);
   }
 }
