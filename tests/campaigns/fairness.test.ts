@@ -1,4 +1,4 @@
-// A short form of tests/campaigns/fairness.ts: four attacks for two seconds each, and few words. Times are for the long form, on a quiet
+// A short form of tests/campaigns/fairness.ts: three attacks for two seconds each, and few words. Times are for the long form, on a quiet
 // machine.
 
 import { routes } from "@quiverdb/protocol/routes";
@@ -21,7 +21,7 @@ test("[O10] there is an attack for each endpoint that a reader or a writer may c
   }
 });
 
-test.each(["4 exports", "8 of fuzzy words", "8 of bulk writes", "searchBatchDense"])(
+test.each(["4 exports", "8 of bulk writes", "searchBatchDense"])(
   "[O10] [O11] during %s every search of the well-behaved client is answered",
   async (only) => {
     const outcomes = await fairness({ seconds: 2, records: 2_000, only, isJudged: false }, () => {});

@@ -1,5 +1,6 @@
 // A short form of tests/campaigns/odd-data.ts: every kind of odd data with every metric, half of the pairs with `auto` and half with f32, one
-// order of arrival each. With so few rows searches mostly scan all vectors, so each kind is also tested by one metric with enough rows that graphs are searched.
+// order of arrival each. With so few rows searches mostly scan all vectors, so every second kind is also tested by one metric with enough rows
+// that graphs are searched.
 
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
@@ -39,7 +40,10 @@ test.each(metricNames)(
   async (metric) => {
     const cases = await oddDataCampaign({
       seed,
-      kinds: kinds.filter((_, i) => i % metricNames.length === metricNames.indexOf(metric)),
+      // Every second kind, by the seed.
+      kinds: kinds.filter(
+        (_, i) => i % (2 * metricNames.length) === metricNames.indexOf(metric) + (seed % 2) * metricNames.length,
+      ),
       metrics: [metric],
       types: ["auto"],
       settings: [settings.compared],
@@ -49,7 +53,7 @@ test.each(metricNames)(
       withRival: false,
       say: () => undefined,
     });
-    expect(cases.length).toBeGreaterThan(30);
+    expect(cases.length).toBeGreaterThan(10);
     expect(cases.filter(({ faults }) => faults.length > 0).map(lineOf)).toEqual([]);
   },
   600_000,
