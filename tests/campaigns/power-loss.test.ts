@@ -6,8 +6,8 @@ const reason = whyNoShim();
 
 describe.skipIf(reason !== null)(`power loss${reason === null ? "" : ` (skipped: ${reason})`}`, () => {
   it("[I8] what was acknowledged before the power loss exists, whatever happened to unsynced data", async () => {
-    const { images, withUnsynced } = await powerLossCampaign({ images: 25, seed: 3 });
-    expect(images).toBe(25);
+    const { images, withUnsynced } = await powerLossCampaign({ images: 15, seed: 3 });
+    expect(images).toBe(15);
     expect(withUnsynced).toBeGreaterThan(0);
   }, 600_000);
 
