@@ -19,12 +19,13 @@ export default defineConfig({
         },
       },
       {
-        // Whatever holds for a server holds for one with serving threads, too.
+        // Whatever holds for a server holds for one with serving threads, too. Left out is what has threads of its own, and what the
+        // same code does in each thread.
         extends: true,
         test: {
           name: "with serving threads",
           include: ["packages/server/test/*.test.ts"],
-          exclude: ["packages/server/test/{config,log,openapi,tls}.test.ts"],
+          exclude: ["packages/server/test/{bad-input,config,filters,log,openapi,threads,tls}.test.ts"],
           env: { QUIVER_TEST_SERVING_THREADS: "2" },
         },
       },
