@@ -42,7 +42,8 @@ test.each(metricNames)(
       seed,
       // Every second kind, by the seed.
       kinds: kinds.filter(
-        (_, i) => i % (2 * metricNames.length) === metricNames.indexOf(metric) + (seed % 2) * metricNames.length,
+        (_, i) =>
+          i % (2 * metricNames.length) === metricNames.indexOf(metric) + (seed % 2) * metricNames.length,
       ),
       metrics: [metric],
       types: ["auto"],

@@ -75,8 +75,10 @@ test("[I4] [I5] a kind that only the registry knows is built, updated, measured,
   expect(toyOf(collection)).toMatchObject({ state: "unloaded", records_indexed: 0 });
   const { saved, made } = toyCalls;
   expect(saved).toBeGreaterThan(0);
-  // The checkpoint states its size.
-  expect(collection.bytesToLoad).toBe(100);
+  // The checkpoint states its size. One that was written during the load may have been the last that was worth it; then the records that
+  // came after it count.
+  expect(collection.bytesToLoad).toBeGreaterThanOrEqual(100);
+  expect(collection.bytesToLoad).toBeLessThan(1_000);
   await collection.load();
   expect(toyCalls).toMatchObject({ restored: 1, made: made + 2 });
   await collection.upsert(texts(2_000, 10));
