@@ -25,10 +25,17 @@ import { ServerProcess } from "./server-process.ts";
 const clients = 5;
 /** Enough records that the dense index gets a checkpoint; every second directory starts with this many. */
 const records = 1_100;
-/** Maximum milliseconds under load after the first acknowledgement. */
+/** Maximum milliseconds under load after the last operation that a kill waits for. */
 const loadMsMax = 250;
 
-export type KillOptions = { kills: number; seed: number; lanes: number; minutes?: number };
+export type KillOptions = {
+  kills: number;
+  seed: number;
+  lanes: number;
+  minutes?: number;
+  /** How many operations are acknowledged before each kill, at the least: a slow machine does few in the time of a load. 1 by default. */
+  operations?: number;
+};
 
 export type KillCounts = {
   kills: number;
@@ -56,7 +63,7 @@ const nothing = (): KillCounts => ({
 
 /** Runs the campaign. @throws at the first violation */
 export async function killCampaign(
-  { kills, seed, lanes, minutes = Number.POSITIVE_INFINITY }: KillOptions,
+  { kills, seed, lanes, minutes = Number.POSITIVE_INFINITY, operations = 1 }: KillOptions,
   counts = nothing(),
 ): Promise<KillCounts> {
   const endsAt = performance.now() + minutes * 60_000;
@@ -66,7 +73,7 @@ export async function killCampaign(
     while (!isEnough()) yield;
   }
   await inLanes(directories(), lanes, (_, lane) =>
-    new Lane(random[lane], seed, counts).live(isEnough, 20 + Math.floor(random[lane]() * 40)),
+    new Lane(random[lane], seed, operations, counts).live(isEnough, 20 + Math.floor(random[lane]() * 40)),
   );
   return counts;
 }
@@ -94,13 +101,15 @@ class Lane {
   readonly #folder = new TemporaryFolder("kills");
   readonly #random: Random;
   readonly #seed: number;
+  readonly #operations: number;
   readonly #counts: KillCounts;
   readonly #load: Load;
   #startMs = 1_000;
 
-  constructor(random: Random, seed: number, counts: KillCounts) {
+  constructor(random: Random, seed: number, operations: number, counts: KillCounts) {
     this.#random = random;
     this.#seed = seed;
+    this.#operations = operations;
     this.#counts = counts;
     this.#load = { ledger: new Ledger(), random, acknowledged: counts.acknowledged, stamp: 0 };
     counts.directories++;
@@ -160,11 +169,11 @@ class Lane {
   }
 
   async #loadAndKill(server: ServerProcess, client: QuiverClient): Promise<void> {
-    const before = acknowledgedIn(this.#load);
+    const enough = acknowledgedIn(this.#load) + this.#operations;
     const working = Array.from({ length: clients }, (_, number) =>
       work(this.#load, client, number, () => false),
     );
-    while (acknowledgedIn(this.#load) === before && !server.hasEnded()) await sleep(1);
+    while (acknowledgedIn(this.#load) < enough && !server.hasEnded()) await sleep(1);
     await sleep(this.#random() * loadMsMax);
     await server.kill();
     for (const stopped of await Promise.all(working)) {

@@ -38,7 +38,7 @@ const askAnew = (path: string, ask: Ask = {}) =>
   server.ask(path, { ...ask, headers: { ...ask.headers, connection: "close" } });
 
 /** The serving threads that live; one that has ended has no name. */
-const serving = () => workers.filter(({ threadName }) => threadName?.startsWith("serving"));
+const serving = () => workers.filter(({ threadName }) => threadName?.startsWith("quiver serving"));
 
 test("[O13] connections are spread over the threads, and each answers every endpoint", async () => {
   const paths = ["listCollections", "getCollection", "currentVersion", "getIndexes"] as const;

@@ -61,7 +61,7 @@ export type { Trace, TraceAttributes, TraceSpan } from "../base/trace.ts";
 export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";
-export { Calls } from "../runtime/calls.ts";
+export { CalledThread, Calls } from "../runtime/calls.ts";
 export { collectAtRest } from "../runtime/collect-garbage.ts";
 export { threadFile } from "../runtime/thread-file.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";

@@ -54,12 +54,11 @@ export class BackupJobs {
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {
-      return await thread.calls.call<BackupReport>("run", job);
+      return await thread.callOnce<BackupReport>("run", job);
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {
       signal.removeEventListener("abort", cancel);
-      await thread.stop();
     }
   }
 }

@@ -179,7 +179,7 @@ export type ThreadOptions = {
   /** Of its calls to this thread. */
   readonly handlers?: Handlers;
   readonly resourceLimits?: ResourceLimits;
-  /** Called once if it ends before `stop` is called. @returns what its calls are rejected with; default: the cause */
+  /** Called once, when it has ended without `stop`. @returns what its calls are rejected with; default: the cause */
   onEnd?(cause: Error): Error;
 };
 
@@ -187,7 +187,7 @@ export type ThreadOptions = {
 export class CalledThread {
   readonly calls: Calls;
   readonly worker: Worker;
-  #hasEnded = false;
+  #isStopped = false;
 
   /** @param file with its program, a sibling of the one that names it */
   constructor(
@@ -200,17 +200,27 @@ export class CalledThread {
       ...(resourceLimits && { resourceLimits }),
     });
     this.calls = new Calls(this.worker, handlers);
-    const end = (cause: Error) => {
-      if (this.#hasEnded) return;
-      this.#hasEnded = true;
-      this.calls.end(onEnd(cause));
-    };
-    this.worker.on("error", end);
-    this.worker.on("exit", () => end(new Error(`the ${name} thread ended`)));
+    let cause: Error | undefined;
+    this.worker.on("error", (error) => {
+      cause = error as Error;
+    });
+    this.worker.on("exit", (code) => {
+      if (!this.#isStopped)
+        this.calls.end(onEnd(cause ?? new Error(`the thread '${name}' has ended with exit code ${code}`)));
+    });
   }
 
   async stop(): Promise<void> {
-    this.#hasEnded = true;
+    this.#isStopped = true;
     await this.worker.terminate();
+  }
+
+  /** Makes one call, and stops the thread. */
+  async callOnce<T>(kind: string, args: unknown): Promise<T> {
+    try {
+      return await this.calls.call<T>(kind, args);
+    } finally {
+      await this.stop();
+    }
   }
 }

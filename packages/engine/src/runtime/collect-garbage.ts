@@ -7,7 +7,6 @@
 import { performance } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-
 import { processBytes } from "./memory.ts";
 
 const delayMs = 100;

@@ -8,8 +8,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLoopUtilization } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
-import { Calls, type Database, threadFile } from "@quiverdb/engine/database/contract";
+import { CalledThread, type Calls, type Database } from "@quiverdb/engine/database/contract";
 import type { SharedLimits } from "../application.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { CompleteServerConfig } from "../config.ts";
@@ -31,9 +30,8 @@ export type PoolParts = {
 
 type Thread = {
   readonly slot: number;
-  readonly worker: Worker;
+  readonly worker: CalledThread["worker"];
   readonly calls: Calls;
-  readonly ended: Promise<void>;
   /** Of its event loop, at the last look. */
   utilization: EventLoopUtilization | undefined;
 };
@@ -147,11 +145,10 @@ export class ServingPool {
     await Promise.all(this.#replacing);
     const threads = [...this.#threads.values()];
     await Promise.all(
-      threads.map(async ({ calls, worker, ended }) => {
+      threads.map(async ({ calls, worker }) => {
         // One that dies meanwhile is logged where its end is noticed.
         await calls.call("stop", {}).catch(() => undefined);
         await worker.terminate();
-        await ended;
       }),
     );
   }
@@ -168,42 +165,29 @@ export class ServingPool {
     const { config, database, log, socket } = this.#parts;
     const { clock: _clock, logger: _logger, adminKey: _adminKey, idleCores: _idleCores, ...posted } = config;
     const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts };
-    const worker = new Worker(threadFile(new URL("./thread.ts", import.meta.url)), {
-      workerData: start,
-      name: `serving ${slot}`,
-      resourceLimits: { maxYoungGenerationSizeMb },
-    });
     const startedMs = performance.now();
-    let failure: unknown;
-    const ready = Promise.withResolvers<void>();
-    const calls: Calls = new Calls(worker, {
-      ...database.threads.handlers(slot, (payer) => this.#parts.gate.keys?.requireValid(payer)),
-      enter: (call: EnterCall) => this.#lease(call),
-      log: ({ lines }: LogCall) => log.add(lines),
-      ready: () => ready.resolve(),
-    });
-    const ended = new Promise<void>((resolve) => {
-      worker.once("error", (error) => {
-        failure = error;
-      });
-      worker.once("exit", (code) => {
-        const reason = new Error(`serving thread ${slot} has ended with exit code ${code}`, {
-          cause: failure,
-        });
-        ready.reject(reason);
-        calls.end(reason);
+    const { worker, calls }: CalledThread = new CalledThread(new URL("./thread.ts", import.meta.url), {
+      name: `serving ${slot}`,
+      start,
+      handlers: {
+        ...database.threads.handlers(slot, (payer) => this.#parts.gate.keys?.requireValid(payer)),
+        enter: (call: EnterCall) => this.#lease(call),
+        log: ({ lines }: LogCall) => log.add(lines),
+      },
+      resourceLimits: { maxYoungGenerationSizeMb },
+      onEnd: (cause) => {
         database.threads.abandon(slot);
         clearCounts(this.#counts, slot);
         if (this.#threads.get(slot)?.calls === calls) this.#threads.delete(slot);
-        resolve();
         if (!this.#isStopping && this.#listening !== undefined)
-          this.#replace(slot, reason, performance.now() - startedMs);
-      });
+          this.#replace(slot, cause, performance.now() - startedMs);
+        return cause;
+      },
     });
     database.threads.admit(slot, calls);
-    const thread: Thread = { slot, worker, calls, ended, utilization: undefined };
+    const thread: Thread = { slot, worker, calls, utilization: undefined };
     this.#threads.set(slot, thread);
-    await ready.promise;
+    await calls.call("ready", {});
     return thread;
   }
 

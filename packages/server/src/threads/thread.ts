@@ -56,6 +56,7 @@ const { app, metrics } = await createApplication({
 
 const calls: Calls = new Calls(parentPort, {
   ...database.handlers,
+  ready: () => null,
   async listen({ host, port, backlog }: ListenCall) {
     // Fastify passes on what its types do not know yet.
     const options: FastifyListenOptions & { reusePort: boolean } = { host, port, backlog, reusePort: true };
@@ -76,4 +77,3 @@ const calls: Calls = new Calls(parentPort, {
 });
 database.connect(calls);
 collectAtRest();
-await calls.call("ready", {});

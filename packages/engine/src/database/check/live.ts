@@ -29,12 +29,10 @@ export class RunningCheck {
 
   async #answer(start: CheckStart): Promise<CheckReport> {
     try {
-      return await this.#thread.calls.call<CheckReport>("check", start);
+      return await this.#thread.callOnce<CheckReport>("check", start);
     } catch (cause) {
       if (this.#stopReason !== undefined) throw this.#stopReason;
       throw new QuiverError("internal", "The check failed; the log has the reason.", {}, { cause });
-    } finally {
-      await this.#thread.stop();
     }
   }
 
