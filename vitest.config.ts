@@ -19,13 +19,16 @@ export default defineConfig({
         },
       },
       {
-        // Whatever holds for a server holds for one with serving threads, too. Left out is what has threads of its own, and what the
-        // same code does in each thread.
+        // Whatever holds for a server holds for one with serving threads, too. Left out is what has threads of its own, what the same
+        // code does in each thread, and what only the owner does.
         extends: true,
         test: {
           name: "with serving threads",
           include: ["packages/server/test/*.test.ts"],
-          exclude: ["packages/server/test/{bad-input,config,filters,log,openapi,threads,tls}.test.ts"],
+          exclude: [
+            "packages/server/test/{bad-input,bulk-bodies,config,filters,log,openapi,request,threads,tls,vector-bytes}.test.ts",
+            "packages/server/test/{audit,console,snapshots,transaction-stats}.test.ts",
+          ],
           env: { QUIVER_TEST_SERVING_THREADS: "2" },
         },
       },

@@ -21,20 +21,25 @@ test("[O10] there is an attack for each endpoint that a reader or a writer may c
   }
 });
 
-test.each(["4 exports", "8 of bulk writes", "searchBatchDense"])(
-  "[O10] [O11] during %s every search of the well-behaved client is answered",
-  async (only) => {
-    const outcomes = await fairness({ seconds: 2, records: 2_000, only, isJudged: false }, () => {});
-    expect(outcomes).toHaveLength(2);
-    for (const { answered, refused } of outcomes) {
-      expect(refused).toBe(0);
-      expect(answered).toBeGreaterThan(0);
-    }
-  },
-  120_000,
-);
+test("[O10] [O11] during attacks every search of the well-behaved client is answered", async () => {
+  const only = "4 exports|8 of bulk writes|searchBatchDense";
+  const outcomes = await fairness(
+    { seconds: 2, records: 2_000, only },
+    () => {},
+    () => {},
+  );
+  expect(outcomes).toHaveLength(4);
+  for (const { attack, answered, refused } of outcomes) {
+    expect([attack, refused]).toEqual([attack, 0]);
+    expect(answered, attack).toBeGreaterThan(0);
+  }
+}, 180_000);
 
 test("[I7] [H20] beside commits of many new words a neighbour is served, and after a kill the server, then the index", async () => {
-  const seen = await words({ commits: 2, wordsPerCommit: 20_000, isJudged: false }, () => {});
+  const seen = await words(
+    { commits: 2, wordsPerCommit: 20_000 },
+    () => {},
+    () => {},
+  );
   expect(Object.keys(seen)).toHaveLength(4);
 }, 120_000);
