@@ -357,25 +357,26 @@ class Pair {
     if (model.metric) {
       const expected = model.dense(op.vector);
       const exact = { query_vector: op.vector, exact: true };
-      await leg(expected, exact, async (top_k) => (await real.searchDense({ ...exact, top_k })).results);
-      const near = (await real.searchDense({ query_vector: op.vector, top_k: k })).results;
+      await leg(expected, exact, async (top_k) => (await real.search("dense", { ...exact, top_k })).results);
+      const near = (await real.search("dense", { query_vector: op.vector, top_k: k })).results;
       expectAmong(near, expected, Math.min(k, expected.length));
-      const batch = await real.searchBatchDense({
+      const batch = await real.search("batchDense", {
         queries: [{ vector: op.vector }, { vector: [1, 0, 2] }],
         top_k: k,
         exact: true,
       });
       expectRanked(batch[0].results, expected, k);
       expectRanked(batch[1].results, model.dense([1, 0, 2]), k);
-    } else expect(await codeOf(() => real.searchDense({ query_vector: op.vector }))).toBe("index_not_found");
+    } else
+      expect(await codeOf(() => real.search("dense", { query_vector: op.vector }))).toBe("index_not_found");
     if (model.hasSparse) {
       const query_terms = op.terms.map(([index, value]) => ({ index, value }));
-      const search = async (top_k: number) => (await real.searchSparse({ query_terms, top_k })).results;
+      const search = async (top_k: number) => (await real.search("sparse", { query_terms, top_k })).results;
       await leg(model.sparse(op.terms), { query_terms: op.terms }, search);
     }
     if (model.text) {
       const query = op.text.join(" ");
-      const search = async (top_k: number) => (await real.searchText({ query, top_k })).results;
+      const search = async (top_k: number) => (await real.search("text", { query, top_k })).results;
       await leg(model.bm25(op.text), { query_text: query }, search);
     }
     const depth = Math.max(3 * k, 50);
@@ -389,7 +390,7 @@ class Pair {
           depth,
           60,
         );
-        expectRanked((await real.searchHybrid(request)).results, ranking, k);
+        expectRanked((await real.search("hybrid", request)).results, ranking, k);
       }
   }
 

@@ -108,13 +108,13 @@ const top_k = 10;
 
 /** Of the reference, beside ten busy threads on two cores: dense 0.36 to 0.76, sparse 0.21 to 0.42, text 0.11 to 0.20, hybrid 2.1 to 3.1. */
 const kinds: Record<string, { ceiling: number; search(i: number): Promise<unknown> }> = {
-  dense: { ceiling: 1.5, search: (i) => collection.searchDense({ query_vector: vectors[i], top_k }) },
-  sparse: { ceiling: 0.9, search: (i) => collection.searchSparse({ query_terms: queryTerms[i], top_k }) },
-  text: { ceiling: 0.5, search: (i) => collection.searchText({ query: texts[i], top_k }) },
+  dense: { ceiling: 1.5, search: (i) => collection.search("dense", { query_vector: vectors[i], top_k }) },
+  sparse: { ceiling: 0.9, search: (i) => collection.search("sparse", { query_terms: queryTerms[i], top_k }) },
+  text: { ceiling: 0.5, search: (i) => collection.search("text", { query: texts[i], top_k }) },
   hybrid: {
     ceiling: 6,
     search: (i) =>
-      collection.searchHybrid({
+      collection.search("hybrid", {
         query_vector: vectors[i],
         query_terms: queryTerms[i],
         query_text: texts[i],

@@ -72,7 +72,7 @@ const quiver = (name: string, title: string, note: string, isIndexed: boolean, i
       async search({ vector, cluster }: Row, top_k, effort) {
         const tree = filterOf(cases[effort], cluster);
         const filter = tree && quiverFilter(tree, isNew ? ++asked * 1e-12 : 0);
-        return idsOf(await collection.searchDense({ query_vector: vector, top_k, filter }));
+        return idsOf(await collection.search("dense", { query_vector: vector, top_k, filter }));
       },
     };
   },

@@ -49,8 +49,8 @@ const quiver: Kind = {
         const filter = share === undefined ? null : { u: { lt: share } };
         return idsOf(
           typeof query === "string"
-            ? await collection.searchText({ query, top_k, filter })
-            : await collection.searchSparse({ query_terms: query, top_k, filter }),
+            ? await collection.search("text", { query, top_k, filter })
+            : await collection.search("sparse", { query_terms: query, top_k, filter }),
         );
       },
     };

@@ -143,7 +143,7 @@ const hybrid: Case = {
       top_k: k,
     }));
     return {
-      engine: (i) => collection.searchHybrid(queries[i]),
+      engine: (i) => collection.search("hybrid", queries[i]),
       index: (i) => [
         ofSparse.reader.search(terms.queries[i], legK, 0, null),
         ofText.reader.search(words.queries[i], legK, ofText.statistics(), null),

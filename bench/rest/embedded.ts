@@ -22,7 +22,7 @@ export async function embeddedUs(
     const turn = async () => {
       const before = ownCpuMs();
       for (let i = 0; i < searches; i++)
-        await collection.searchDense({ query_vector: questions[i % queries], top_k: topK });
+        await collection.search("dense", { query_vector: questions[i % queries], top_k: topK });
       return ((ownCpuMs() - before) * 1_000) / searches;
     };
     // The first two are for the compiler.

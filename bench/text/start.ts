@@ -126,7 +126,7 @@ async function run(): Promise<void> {
       database = await openDatabase({ dataDir, ...builders });
       collection = database.collection("c");
       await collection.indexed();
-      const { results } = await collection.searchText({ query: "a large wild animal", top_k: 10 });
+      const { results } = await collection.search("text", { query: "a large wild animal", top_k: 10 });
       answers.add(results.map(({ id, score }) => `${id} ${score}`).join());
     };
     const fromKept = await measured(start);

@@ -49,7 +49,7 @@ export const quiverDatabase: EngineKind = {
       add: (rows, first) => upsertRows(collection, rows, first, (dense_values) => ({ dense_values })),
       ...finishOf(collection),
       search: async (query_vector: Float32Array, top_k, ef_search) =>
-        idsOf(await collection.searchDense({ query_vector, top_k, ef_search })),
+        idsOf(await collection.search("dense", { query_vector, top_k, ef_search })),
     };
   },
 };

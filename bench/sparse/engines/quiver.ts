@@ -43,7 +43,7 @@ export const quiverDatabase: EngineKind = {
       ...finishOf(collection),
       prepare: ({ indices, values }) => Array.from(indices, (index, i) => ({ index, value: values[i] })),
       search: async (query_terms: { index: number; value: number }[], top_k, early_terminate_threshold) =>
-        idsOf(await collection.searchSparse({ query_terms, top_k, early_terminate_threshold })),
+        idsOf(await collection.search("sparse", { query_terms, top_k, early_terminate_threshold })),
     };
   },
 };

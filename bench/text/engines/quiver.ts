@@ -40,7 +40,7 @@ export const quiverDatabase: EngineKind = {
     return {
       add: (rows, first) => upsertRows(collection, rows, first, (text) => ({ text })),
       ...finishOf(collection),
-      search: async (query: string, top_k) => idsOf(await collection.searchText({ query, top_k })),
+      search: async (query: string, top_k) => idsOf(await collection.search("text", { query, top_k })),
     };
   },
 };

@@ -227,7 +227,7 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
       return (await collection.describe()).vectors_count;
     },
     async search(query, k) {
-      const { results } = await collection.searchDense({ query_vector: Array.from(query), top_k: k });
+      const { results } = await collection.search("dense", { query_vector: Array.from(query), top_k: k });
       return results.map(({ id }) => Number(id));
     },
     dataType: () => status()?.data_type ?? "none",

@@ -10,7 +10,6 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { Account } from "./fair-queue.ts";
 import { anonymous, Task } from "./scheduler.ts";
 import { inBackground, type Timer } from "./timers.ts";
-import type { Trace } from "./trace.ts";
 
 /** Options of every call that may take long: how long the caller waits. */
 export type CallOptions = Deadline | CallLimits;
@@ -205,4 +204,20 @@ export class Deadline {
       );
     });
   }
+}
+
+// Whoever wants to know passes a trace with the call (`CallOptions`), such as the server for OpenTelemetry. Without one, each step costs a
+// comparison.
+
+export type TraceAttributes = Readonly<Record<string, string | number | boolean>>;
+
+/** A step that has begun. One that fails is not ended: the trace ends with the request. */
+export interface TraceSpan {
+  end(attributes?: TraceAttributes): void;
+}
+
+/** Receives the steps of one request. */
+export interface Trace {
+  /** A step begins now. @param name such as `plan`, `leg`, `fetch` or `store` */
+  begin(name: string, attributes?: TraceAttributes): TraceSpan;
 }

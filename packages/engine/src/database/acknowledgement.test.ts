@@ -53,8 +53,8 @@ const records = () => Array.from({ length: many }, (_, i) => record(`new${i}`));
 
 /** The number of records, which every kind of request must agree on. */
 async function seen(): Promise<number> {
-  const { results } = await collection.searchText({ query: "word", top_k: 10_000 });
-  const { results: near } = await collection.searchDense({ query_vector: [1, 2, 3, 4], top_k: 10_000 });
+  const { results } = await collection.search("text", { query: "word", top_k: 10_000 });
+  const { results: near } = await collection.search("dense", { query_vector: [1, 2, 3, 4], top_k: 10_000 });
   expect(near).toHaveLength(results.length);
   expect(await collection.byDocument("d")).toHaveLength(results.length);
   expect((await collection.describe()).vectors_count).toBe(results.length);
@@ -138,7 +138,7 @@ it("[I7] a commit is acknowledged after some time, and then searches wait for th
   expect((await collection.describe()).vectors_count).toBe(1 + many);
   expect(transaction.flatStatus().status).toBe("indexing_in_progress");
   const search = { query: "word", top_k: 10_000 };
-  await expect(collection.searchText(search, { timeoutMs: 100 })).rejects.toMatchObject({
+  await expect(collection.search("text", search, { timeoutMs: 100 })).rejects.toMatchObject({
     code: "deadline_exceeded",
   });
   release();

@@ -69,9 +69,9 @@ async function until(isSo: () => boolean): Promise<void> {
 async function expectFound(collection: Collection): Promise<void> {
   const ids = ["fixed", `n${stamp}`, `m${stamp}`].sort();
   const found = [
-    await collection.searchText({ query: `word${stamp}` }),
-    await collection.searchSparse({ query_terms: [{ index: stamp, value: 1 }] }),
-    await collection.searchDense({ query_vector: [stamp, 1, 2, 3], top_k: 3 }),
+    await collection.search("text", { query: `word${stamp}` }),
+    await collection.search("sparse", { query_terms: [{ index: stamp, value: 1 }] }),
+    await collection.search("dense", { query_vector: [stamp, 1, 2, 3], top_k: 3 }),
   ];
   for (const { results } of found.slice(0, 2)) expect(results.map(({ id }) => id).sort()).toEqual(ids);
   expect(found[2].results).toHaveLength(3);
@@ -92,7 +92,7 @@ it("[K2] any read of indexing may fail: the process survives, other collections 
     const isReached = reads.failed > 0;
     await until(() => isIndexed(hit));
     reads.fail(Number.POSITIVE_INFINITY);
-    const { results } = await other.searchText({ query: `word${served}` });
+    const { results } = await other.search("text", { query: `word${served}` });
     expect(results).toHaveLength(3);
     if (n % 10 === 0) await expectFound(hit);
     if (!isReached) break;
@@ -112,10 +112,10 @@ it("[K2] while its reads fail, a collection reports it, its searches get the err
   await until(() => reads.aside(() => failingOf(hit).length > 0));
   expect(reads.aside(() => failingOf(hit))).toMatchObject([{ task: "indexing", message: /^EIO/ }]);
   expect(reads.aside(() => hit.indexes()["tf-idf"]?.status?.failure)).toMatch(/^EIO/);
-  await expect(hit.searchText({ query: `word${stamp}` })).rejects.toThrow("EIO");
+  await expect(hit.search("text", { query: `word${stamp}` })).rejects.toThrow("EIO");
   await until(() => reads.aside(() => failingOf(hit)[0].attempts > 2));
   reads.fail(Number.POSITIVE_INFINITY);
-  expect((await other.searchText({ query: `word${served}` })).results).toHaveLength(3);
+  expect((await other.search("text", { query: `word${served}` })).results).toHaveLength(3);
   await until(() => isIndexed(hit));
   await expectFound(hit);
 });

@@ -84,9 +84,13 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ch
       for (let i = 0; !isOver; i += 37) {
         const record = i % fixed;
         const [own, tenth, rest] = await Promise.all([
-          collection.searchText({ query: `fixed${record}` }),
-          collection.searchText({ query: `fixed${record} tenth${record % 10}`, top_k: 20, explain: true }),
-          collection.searchText({ query: "changing", top_k: 1, explain: true }),
+          collection.search("text", { query: `fixed${record}` }),
+          collection.search("text", {
+            query: `fixed${record} tenth${record % 10}`,
+            top_k: 20,
+            explain: true,
+          }),
+          collection.search("text", { query: "changing", top_k: 1, explain: true }),
         ]);
         expect(own.results.map(({ id }) => id)).toEqual([`f${record}`]);
         expect(tenth.results[0].id).toBe(`f${record}`);
@@ -101,7 +105,7 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ch
         expect(Number.isInteger(round) && round >= 0 && round < rounds).toBe(true);
         const idf = Math.log(1 + (fixed + count - count + 0.5) / (count + 0.5));
         expect(match.idf).toBe(idf);
-        const bySparse = await collection.searchSparse({ query_terms: [[1 + record, 3]] });
+        const bySparse = await collection.search("sparse", { query_terms: [[1 + record, 3]] });
         expect(bySparse.results.map(({ id, score }) => [id, score])).toEqual([[`f${record}`, 6]]);
         searches += 4;
         // A search that does not have to wait does not yield.
@@ -116,15 +120,15 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ch
     expect(searches).toBeGreaterThanOrEqual(4 * (rounds - 1));
     await collection.load();
     const last = rounds - 1;
-    const { results } = await collection.searchText({
+    const { results } = await collection.search("text", {
       query: `"changing round${last}"`,
       syntax: "operators",
       top_k: 4_000,
     });
     expect(results.length).toBe(countOf(last));
-    const best = await collection.searchSparse({ query_terms: [[100_000 + last, 1]], top_k: 3 });
+    const best = await collection.search("sparse", { query_terms: [[100_000 + last, 1]], top_k: 3 });
     expect(best.results.map(({ score }) => score)).toEqual([0, 1, 2].map((i) => countOf(last) - i));
-    expect((await collection.searchSparse({ query_terms: [[100_000, 1]] })).results).toEqual([]);
+    expect((await collection.search("sparse", { query_terms: [[100_000, 1]] })).results).toEqual([]);
     expect(warnings).toEqual([]);
   } finally {
     await database.close();

@@ -2,14 +2,19 @@
 //
 // It is read here, and the writer thread alone changes it. Reopening gives both a new environment, after a commit that failed.
 
+import { mkdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { failpoint } from "../base/failpoint.ts";
 import {
   type CatalogEntry,
   type CatalogRequest,
   readCredential,
   readCredentials,
 } from "../collection/catalog.ts";
+import { prepareCatalog } from "../collection/format.ts";
 import { catalogTables } from "../collection/tables.ts";
-import { catalogDirectory } from "../runtime/data-directory.ts";
+import { catalogDirectory, syncDirectory, syncStore } from "../runtime/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Credentials } from "./contract.ts";
@@ -59,4 +64,36 @@ export class Catalog {
   close(): Promise<void> {
     return this.#store.close();
   }
+}
+
+/** @param advice what to do */
+export function alreadyExists(name: string, advice: string): QuiverError {
+  return new QuiverError(
+    "collection_already_exists",
+    `A collection named '${name}' already exists. ${advice}`,
+    {
+      name,
+    },
+  );
+}
+
+// LMDB creates a store in several commits, one for each table. After a power loss, an incomplete catalog would look like a damaged one. So
+// the catalog is created under another name, synced and then renamed: a catalog that exists is complete.
+
+/** Creates an empty catalog durably, if there is none. @throws storage_failed, storage_full */
+export async function makeCatalog(dataDir: string): Promise<void> {
+  const making = `${catalogDirectory(dataDir)}.new`;
+  rmSync(making, { recursive: true, force: true });
+  mkdirSync(making, { mode: 0o700 });
+  const store = new LmdbStore(making, catalogTables);
+  try {
+    prepareCatalog(store);
+  } finally {
+    await store.close();
+  }
+  rmSync(join(making, "lock.mdb"), { force: true });
+  syncStore(making);
+  failpoint("open:catalog-made");
+  renameSync(making, catalogDirectory(dataDir));
+  syncDirectory(dataDir);
 }

@@ -13,7 +13,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";
 import { collectGarbage } from "../runtime/collect-garbage.ts";
 import type { Writer } from "../runtime/writer.ts";
-import { alreadyExists } from "./already-exists.ts";
+import { alreadyExists } from "./catalog.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";
 import type { Restores } from "./restores.ts";

@@ -1,33 +1,12 @@
-// What can be done with one collection?
-//
-// `OpenCollection` implements the contract's `Collection`. It delegates each call to the part that is responsible (collection/*.ts); this
-// file creates the parts, describes the collection, and closes it.
-//
-// One file: it is the contract's `Collection`, a line or two for each call.
+// A collection that is open: this file creates its parts (collection/*.ts), describes it, and closes it. The calls of the parts are the
+// contract's `Collection` (collection-calls.ts).
 
 import type { QuiverError } from "@quiverdb/protocol/errors";
-import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
-import type {
-  AnalyzeText,
-  CreateDenseIndex,
-  CreateSparseIndex,
-  CreateTextIndex,
-  Indexes,
-  IndexKind,
-  MetadataIndex,
-  MetadataIndexes,
-  Recall,
-  TextAnalysis,
-} from "@quiverdb/protocol/shapes/index-definition";
-import type * as search from "@quiverdb/protocol/shapes/search";
-import type { TransactionCreated, TransactionList } from "@quiverdb/protocol/shapes/transaction";
-import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
-import type { StoredVector } from "../collection/reading.ts";
 import type { Rows } from "../collection/rows.ts";
-import type { VectorWrite } from "../collection/schema.ts";
 import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../runtime/disk-use.ts";
 import { Checks } from "./collection/checks.ts";
@@ -41,22 +20,29 @@ import { type CollectionDependencies, CollectionState } from "./collection/state
 import { Transactions } from "./collection/transactions.ts";
 import { updaterDependencies } from "./collection/updater-dependencies.ts";
 import { Writes } from "./collection/writes.ts";
-import type { Collection, CollectionStatistics, RecordPage, Transaction, VectorExport } from "./contract.ts";
+import {
+  type CollectionCalls,
+  type CollectionParts,
+  collectionCalls,
+  type RestrictedCalls,
+  restrictedCalls,
+} from "./collection-calls.ts";
+import type { CollectionStatistics } from "./contract.ts";
 import { failingTasks } from "./failing-tasks.ts";
-import { type Restricted, restrictedCollection } from "./restricted-collection.ts";
 import type { AcquiredView, Attachable } from "./threads/messages.ts";
 
-export class OpenCollection implements Collection {
+export class OpenCollection {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
   readonly #load: LoadState;
-  readonly #writes: Writes;
   readonly #records: Records;
-  readonly #matches: Matches;
   readonly #indexes: IndexAdministration;
   readonly #searches: Searches;
   readonly #checks: Checks;
   readonly #transactions: Transactions;
+  readonly #parts: CollectionParts;
+  /** What a caller can do who sees all of it. */
+  readonly calls: CollectionCalls;
   #closed: Promise<void> | null = null;
 
   /** The writer must have opened the store. The indexes are not loaded until `start`. */
@@ -67,20 +53,32 @@ export class OpenCollection implements Collection {
       state,
       updaterDependencies(state, undefined, () => null),
     );
-    this.#writes = new Writes(state, this.#memory);
-    this.#transactions = new Transactions(state, this.#memory, this.#writes);
+    const writes = new Writes(state, this.#memory);
+    this.#transactions = new Transactions(state, this.#memory, writes);
     this.#load = new LoadState(state, this.#memory, {
       onLoading: () => this.#searches.forgetRecall(),
       onIndexed: (version) => this.#transactions.completeTransactions(version),
       onUnloaded: () => this.#transactions.completeTransactions(Number.POSITIVE_INFINITY),
     });
     this.#searches = new Searches(state, this.#load);
-    this.#indexes = new IndexAdministration(state, this.#memory, this.#load, this.#writes, () =>
+    this.#indexes = new IndexAdministration(state, this.#memory, this.#load, writes, () =>
       this.#searches.forgetRecall(),
     );
     this.#records = new Records(state);
-    this.#matches = new Matches(state);
     this.#checks = new Checks(state);
+    this.#parts = {
+      state,
+      load: this.#load,
+      writes,
+      records: this.#records,
+      matches: new Matches(state),
+      indexes: this.#indexes,
+      searches: this.#searches,
+      checks: this.#checks,
+      transactions: this.#transactions,
+      describe: () => this.#describe(),
+    };
+    this.calls = collectionCalls(this.#parts);
   }
 
   /** Call it once, after opening. @param isLoaded whether to load the indexes */
@@ -134,7 +132,7 @@ export class OpenCollection implements Collection {
     if (this.#state.indexer?.isPostponed === true) this.#state.indexer.wake();
   }
 
-  async describe(): Promise<CollectionDetail> {
+  async #describe(): Promise<CollectionDetail> {
     const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
     const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
     return {
@@ -184,20 +182,9 @@ export class OpenCollection implements Collection {
     return undefined;
   }
 
-  /** The collection for a caller that sees only some records. */
-  restrictedTo(rows: Rows): Restricted {
-    return restrictedCollection(
-      {
-        collection: this,
-        writes: this.#writes,
-        records: this.#records,
-        matches: this.#matches,
-        indexes: this.#indexes,
-        searches: this.#searches,
-        transactions: this.#transactions,
-      },
-      rows,
-    );
+  /** The collection for a caller who sees only some records. */
+  restrictedTo(rows: Rows): RestrictedCalls {
+    return restrictedCalls(this.#parts, rows);
   }
 
   /** Resolves when the indexes have all records that exist now. */
@@ -232,96 +219,9 @@ export class OpenCollection implements Collection {
     await store.close();
   }
 
-  async load(options?: CallOptions): Promise<CollectionDetail> {
-    await this.#load.load(options);
-    return this.describe();
-  }
-
-  unload(): Promise<void> {
-    return this.#load.unload();
-  }
-
-  // ---- Records and versions
-
-  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
-    return this.#writes.upsert(vectors, options);
-  }
-
-  delete(id: string, options?: CallOptions): Promise<void> {
-    return this.#writes.delete(id, options);
-  }
-
-  get(id: string): StoredVector {
-    return this.#records.get(id);
-  }
-
-  has(id: string): boolean {
-    return this.#records.has(id);
-  }
-
-  byDocument(documentId: string, options?: CallOptions): Promise<StoredVector[]> {
-    return this.#records.byDocument(documentId, options);
-  }
-
-  eachOfDocument(
-    documentId: string,
-    take: (vector: StoredVector) => void,
-    options?: CallOptions,
-  ): Promise<void> {
-    return this.#records.eachOfDocument(documentId, take, options);
-  }
-
-  exportVectors(): VectorExport {
-    return this.#records.exportVectors();
-  }
-
-  exportMatching(...how: Parameters<Collection["exportMatching"]>): Promise<VectorExport> {
-    return this.#records.exportMatching(...how);
-  }
-
-  count(...how: Parameters<Collection["count"]>): ReturnType<Collection["count"]> {
-    return this.#matches.count(...how);
-  }
-
-  facet(...how: Parameters<Collection["facet"]>): ReturnType<Collection["facet"]> {
-    return this.#matches.facet(...how);
-  }
-
-  scroll(...how: Parameters<Collection["scroll"]>): Promise<RecordPage> {
-    return this.#matches.scroll(...how);
-  }
-
-  fetch(...how: Parameters<Collection["fetch"]>): ReturnType<Collection["fetch"]> {
-    return this.#matches.fetch(...how);
-  }
-
-  deleteMatching(...how: Parameters<Collection["deleteMatching"]>): ReturnType<Collection["deleteMatching"]> {
-    return this.#writes.deleteMatching(...how);
-  }
-
-  updateMatching(...how: Parameters<Collection["updateMatching"]>): ReturnType<Collection["updateMatching"]> {
-    return this.#writes.updateMatching(...how);
-  }
-
-  patch(...how: Parameters<Collection["patch"]>): Promise<void> {
-    return this.#writes.patch(...how);
-  }
-
   /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */
   workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#records.workAside(work);
-  }
-
-  versions(page?: { limit?: number; before?: number }): VersionList {
-    return this.#records.versions(page);
-  }
-
-  currentVersion(): Version {
-    return this.#records.currentVersion();
-  }
-
-  version(hash: string): Version {
-    return this.#records.version(hash);
   }
 
   // ---- Serving threads
@@ -369,130 +269,9 @@ export class OpenCollection implements Collection {
     this.#state.indexer?.abandon(slot);
   }
 
-  upsertEncoded(batch: Uint8Array, records: number, options?: CallOptions): Promise<void> {
-    return this.#writes.upsertEncoded(batch, records, options);
-  }
-
-  // ---- Indexes
-
-  createDenseIndex(definition: CreateDenseIndex): Promise<void> {
-    return this.#indexes.createDenseIndex(definition);
-  }
-
-  createSparseIndex(definition: CreateSparseIndex): Promise<void> {
-    return this.#indexes.createSparseIndex(definition);
-  }
-
-  createTextIndex(definition: CreateTextIndex): Promise<void> {
-    return this.#indexes.createTextIndex(definition);
-  }
-
-  /** Creates the indexes that `auto_create_index` requests. */
-  createMetadataIndex(field: string, request: MetadataIndex): Promise<void> {
-    return this.#indexes.createMetadataIndex(field, request);
-  }
-
-  deleteMetadataIndex(field: string): Promise<void> {
-    return this.#indexes.deleteMetadataIndex(field);
-  }
-
-  metadataIndexes(): MetadataIndexes {
-    return this.#indexes.metadataIndexes();
-  }
-
+  /** Creates the index that `auto_create_index` requests. */
   createAutomatic(kind: IndexKind): Promise<void> {
     return this.#indexes.createAutomatic(kind);
-  }
-
-  deleteIndex(kind: IndexKind): Promise<void> {
-    return this.#indexes.deleteIndex(kind);
-  }
-
-  indexes(): Indexes {
-    return this.#indexes.indexes();
-  }
-
-  analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
-    return this.#indexes.analyzeText(request, options);
-  }
-
-  // ---- Search
-
-  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searches.searchDense(request, options);
-  }
-
-  searchBatchDense(
-    request: search.BatchDenseSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#searches.searchBatchDense(request, options);
-  }
-
-  recommend(request: search.Recommend, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searches.recommend(request, options);
-  }
-
-  neighbors(...how: Parameters<Collection["neighbors"]>): Promise<search.SearchResponse> {
-    return this.#searches.neighbors(...how);
-  }
-
-  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searches.searchSparse(request, options);
-  }
-
-  searchBatchSparse(
-    request: search.BatchSparseSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#searches.searchBatchSparse(request, options);
-  }
-
-  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searches.searchText(request, options);
-  }
-
-  searchBatchText(
-    request: search.BatchTextSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#searches.searchBatchText(request, options);
-  }
-
-  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    return this.#searches.searchHybrid(request, options);
-  }
-
-  searchBatchHybrid(
-    request: search.BatchHybridSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#searches.searchBatchHybrid(request, options);
-  }
-
-  measureRecall(
-    options: Parameters<Collection["measureRecall"]>[0] = {},
-    call?: CallOptions,
-  ): Promise<Recall> {
-    return this.#searches.measureRecall(options, call);
-  }
-
-  check(): Promise<CheckReport> {
-    return this.#checks.check();
-  }
-
-  // ---- Transactions
-
-  beginTransaction(): Promise<TransactionCreated> {
-    return this.#transactions.beginTransaction();
-  }
-
-  transaction(transactionId: string): Transaction {
-    return this.#transactions.transaction(transactionId);
-  }
-
-  transactions(): TransactionList {
-    return this.#transactions.transactions();
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */

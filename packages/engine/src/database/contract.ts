@@ -29,7 +29,6 @@ import type {
   TextAnalysis,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type * as matching from "@quiverdb/protocol/shapes/matching";
-import type * as search from "@quiverdb/protocol/shapes/search";
 import type {
   CreateSnapshot,
   RestoreCollection,
@@ -48,24 +47,24 @@ import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { CallOptions } from "../base/deadline.ts";
 import type { VectorWrite } from "../collection/schema.ts";
+import type { SearchAnswer, SearchKind, SearchRequest } from "../query/plan.ts";
 import type { Calls, Handlers } from "../runtime/calls.ts";
 
 export { release } from "../base/bytes.ts";
+export type { Trace, TraceAttributes, TraceSpan } from "../base/deadline.ts";
 export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
 export { LevelQueue, levelOf } from "../base/level-queue.ts";
 export { arrived, scheduler, Task, turned } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
-export type { Trace, TraceAttributes, TraceSpan } from "../base/trace.ts";
 export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
 export { resultJson } from "../query/result.ts";
-export { CalledThread, Calls } from "../runtime/calls.ts";
+export { CalledThread, Calls, threadFile } from "../runtime/calls.ts";
 export { collectAtRest } from "../runtime/collect-garbage.ts";
-export { threadFile } from "../runtime/thread-file.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";
-export type { VectorWrite };
+export type { SearchAnswer, SearchKind, SearchRequest, VectorWrite };
 
 /** A vector that was read. */
 export type StoredVector = {
@@ -351,33 +350,17 @@ export interface Collection {
   /** Resolves when every index has caught up with the version that is current now. */
   indexed(): Promise<void>;
 
-  searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse>;
-  searchBatchDense(
-    request: search.BatchDenseSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse>;
   /**
-   * Records that are like the positive examples and unlike the negative ones; the examples themselves are not among them.
-   * @throws vector_not_found for an id; invalid_request for the id of a record without a dense vector
+   * Searches one version of the collection.
+   * @param kind dense, sparse, text, hybrid, each also with many queries (`batchDense`); recommend; neighbors
+   * @throws index_not_found, invalid_request, invalid_filter, not_ready if an index lags, deadline_exceeded; by examples also
+   * vector_not_found for an id, and invalid_request for the id of a record without a dense vector
    */
-  recommend(request: search.Recommend, options?: CallOptions): Promise<search.SearchResponse>;
-  /** The records whose dense vectors are nearest to that of a record, without itself. @throws as `recommend` does */
-  neighbors(id: string, request?: search.Neighbors, options?: CallOptions): Promise<search.SearchResponse>;
-  searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse>;
-  searchBatchSparse(
-    request: search.BatchSparseSearch,
+  search<K extends SearchKind>(
+    kind: K,
+    request: SearchRequest<K>,
     options?: CallOptions,
-  ): Promise<search.BatchSearchResponse>;
-  searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse>;
-  searchBatchText(
-    request: search.BatchTextSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse>;
-  searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse>;
-  searchBatchHybrid(
-    request: search.BatchHybridSearch,
-    options?: CallOptions,
-  ): Promise<search.BatchSearchResponse>;
+  ): Promise<SearchAnswer<K>>;
 
   /** @throws transaction_ongoing */
   beginTransaction(): Promise<TransactionCreated>;
@@ -413,16 +396,7 @@ export type RestrictedCollection = Pick<
   | "deleteMatching"
   | "updateMatching"
   | "patch"
-  | "searchDense"
-  | "searchBatchDense"
-  | "recommend"
-  | "neighbors"
-  | "searchSparse"
-  | "searchBatchSparse"
-  | "searchText"
-  | "searchBatchText"
-  | "searchHybrid"
-  | "searchBatchHybrid"
+  | "search"
   | "beginTransaction"
   | "transaction"
   | "transactions"

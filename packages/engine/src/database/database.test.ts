@@ -92,7 +92,7 @@ it("[R2] deleting does not wait: searches, writes and exports in progress end wi
   const running = Array.from({ length: 20 }, () =>
     Promise.all([
       codeOf(() =>
-        collection.searchBatchDense({
+        collection.search("batchDense", {
           queries: Array.from({ length: 50 }, () => ({ vector: [1, 2, 3, 4] })),
         }),
       ),
@@ -152,7 +152,9 @@ it("[R4] an unloaded collection is read and written as before; the first search 
   expect(collection.has("v5")).toBe(true);
   await collection.upsert(vectors(1, 50, "w"));
   expect(db.loadedCollections()).toEqual([]);
-  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].id).toBe("w0");
+  expect((await collection.search("dense", { query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].id).toBe(
+    "w0",
+  );
   expect(db.loadedCollections()).toEqual(["c"]);
   db = await open();
   expect(db.loadedCollections()).toEqual(["c"]);
@@ -165,7 +167,7 @@ it("[R8] a search during an unload loads the collection again and is answered", 
   await collection.createDenseIndex(denseIndex);
   await collection.upsert(vectors(20_000));
   for (let round = 0; round < 12; round++) {
-    const search = () => collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1 });
+    const search = () => collection.search("dense", { query_vector: [0, 1, 0, 0], top_k: 1 });
     const [early, , late] = await Promise.all([search(), collection.unload(), search()]);
     for (const { results } of [early, late]) expect(results[0].id).toBe("v19999");
   }
@@ -178,7 +180,7 @@ it("[I2] a search continues at its version when its index is deleted and an olde
   await collection.createDenseIndex(denseIndex);
   await collection.upsert(vectors(2_000));
   const batch = (count: number) =>
-    collection.searchBatchDense({
+    collection.search("batchDense", {
       queries: Array.from({ length: count }, () => ({ vector: [0, 1, 0, 0] })),
       top_k: 2_000,
       exact: true,
@@ -188,7 +190,7 @@ it("[I2] a search continues at its version when its index is deleted and an olde
   // A write of this size is acknowledged when it is served: the second search has its view before a later search is answered.
   await collection.upsert(vectors(2_000));
   const second = batch(200);
-  await collection.searchDense({ query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
+  await collection.search("dense", { query_vector: [0, 1, 0, 0], top_k: 1, exact: true });
   await collection.deleteIndex("dense");
   await first;
   for (const { results } of await second) {
@@ -207,12 +209,12 @@ it("[R8] a search, or a load, during the deletion of an index is answered", asyn
   await collection.unload();
   // The deletion runs first, while the search, which saw the index before, waits to load it.
   const deleted = collection.deleteIndex("sparse");
-  const search = collection.searchSparse({ query_terms: [[1, 1]] });
+  const search = collection.search("sparse", { query_terms: [[1, 1]] });
   const load = collection.load();
   await deleted;
   await expect(search).rejects.toMatchObject({ code: "index_not_found" });
   expect((await load).loaded).toBe(true);
-  expect((await collection.searchText({ query: "bees" })).results).toHaveLength(1);
+  expect((await collection.search("text", { query: "bees" })).results).toHaveLength(1);
 });
 
 it("[R5] beyond the memory budget idle collections are unloaded, least recently used first", async () => {
@@ -235,13 +237,13 @@ it("[R5] beyond the memory budget idle collections are unloaded, least recently 
   const memoryBudgetBytes = Math.floor((needed * 5) / 6);
   const db = await open({ memoryBudgetBytes, clock: () => now++ });
   await expect.poll(() => db.loadedCollections(), { timeout: 20_000 }).toEqual(["b", "c"]);
-  await db.collection("a").searchDense({ query_vector: [1, 0, 0, 0] });
+  await db.collection("a").search("dense", { query_vector: [1, 0, 0, 0] });
   await expect.poll(() => db.loadedCollections(), { timeout: 20_000 }).toEqual(["a", "c"]);
   const bytes = db.statistics().collections.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
   expect(bytes <= memoryBudgetBytes || db.loadedCollections().length === 1).toBe(true);
-  expect((await db.collection("b").searchDense({ query_vector: [0, 1, 0, 0], top_k: 1 })).results[0].id).toBe(
-    "v2999",
-  );
+  expect(
+    (await db.collection("b").search("dense", { query_vector: [0, 1, 0, 0], top_k: 1 })).results[0].id,
+  ).toBe("v2999");
 });
 
 it("[R7] what interrupted creations and deletions left is removed at start", async () => {
@@ -344,7 +346,7 @@ it("[C1] a corrupted record is named, never served, and the rest continues to wo
   expect(collection.get("v0").toRecord().dense_values).toEqual([1, 0, 0, 0]);
   for (const act of [
     () => collection.get("v1"),
-    () => collection.searchDense({ query_vector: [1, 0, 0, 0] }),
+    () => collection.search("dense", { query_vector: [1, 0, 0, 0] }),
   ])
     try {
       await act();
@@ -356,7 +358,7 @@ it("[C1] a corrupted record is named, never served, and the rest continues to wo
     expect(error).toMatchObject({ code: "data_corrupted", details: { table: "dense", key: "00000001" } });
   await db.recovered;
   await collection.delete("v1");
-  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0] })).results).toHaveLength(2);
+  expect((await collection.search("dense", { query_vector: [1, 0, 0, 0] })).results).toHaveLength(2);
 });
 
 it("[I2] a request sees one version: a batch that runs while records are replaced uses one state", async () => {
@@ -376,7 +378,7 @@ it("[I2] a request sees one version: a batch that runs while records are replace
   const seen = new Set<number>();
   while (!isOver) {
     const queries = Array.from({ length: 60 }, () => ({ vector: [1, 0, 0, 0] }));
-    const answers = await collection.searchBatchDense({ queries, top_k: 50 });
+    const answers = await collection.search("batchDense", { queries, top_k: 50 });
     const scores = new Set(answers.flatMap(({ results }) => results.map(({ score }) => score)));
     expect(scores.size).toBe(1);
     const [score] = scores;
@@ -387,7 +389,9 @@ it("[I2] a request sees one version: a batch that runs while records are replace
   await writing;
   expect(batches).toBeGreaterThan(1);
   expect(seen.size).toBeGreaterThan(1);
-  expect((await collection.searchDense({ query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].score).toBe(29);
+  expect((await collection.search("dense", { query_vector: [1, 0, 0, 0], top_k: 1 })).results[0].score).toBe(
+    29,
+  );
 });
 
 it("[I7] a write that was acknowledged is seen by every later read and search", async () => {
@@ -399,7 +403,7 @@ it("[I7] a write that was acknowledged is seen by every later read and search", 
     Array.from({ length: 200 }, async (_, i) => {
       await collection.upsert([{ id: `v${i}`, dense_values: [0, i === 0 ? 1 : 0, i, 1] }]);
       expect(collection.has(`v${i}`)).toBe(true);
-      const { results } = await collection.searchDense({ query_vector: [0, 0, 1, 0], top_k: 200 });
+      const { results } = await collection.search("dense", { query_vector: [0, 0, 1, 0], top_k: 200 });
       expect(results.map(({ id }) => id)).toContain(`v${i}`);
     }),
   );

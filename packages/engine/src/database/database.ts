@@ -16,8 +16,8 @@ import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalo
 import { catalogDirectory, collectionsDirectory, takeDataDirectory } from "../runtime/data-directory.ts";
 import { openingError } from "../runtime/directory-claim.ts";
 import { Writer } from "../runtime/writer.ts";
+import { makeCatalog } from "./catalog.ts";
 import type { Database, DatabaseLog, DatabaseOptions } from "./contract.ts";
-import { makeCatalog } from "./new-catalog.ts";
 import { OpenDatabase, type OpenOptions } from "./open-database.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };

@@ -94,8 +94,8 @@ const built = (collection: Collection) =>
 /** Every result is one of `expected`, with the score of exact search, and nearly all exact results are found. */
 async function expectRight(collection: Collection, expected: ReadonlySet<string>): Promise<void> {
   const queries = vectors(0, 40, 999).map(({ dense_values }) => ({ vector: dense_values }));
-  const found = await collection.searchBatchDense({ queries, top_k: 10 });
-  const exact = await collection.searchBatchDense({ queries, top_k: 10, exact: true });
+  const found = await collection.search("batchDense", { queries, top_k: 10 });
+  const exact = await collection.search("batchDense", { queries, top_k: 10, exact: true });
   let met = 0;
   for (const [i, { results }] of found.entries()) {
     const truth = new Map(exact[i].results.map(({ id, score }) => [id, score]));
@@ -125,7 +125,7 @@ it("[N4] while the graph is built, searches see everything, and progress is repo
   const seen = new Set<number>();
   const wanted = vectors(11_000, 1_000)[17];
   for (;;) {
-    const { results } = await collection.searchDense({ query_vector: wanted.dense_values, top_k: 1 });
+    const { results } = await collection.search("dense", { query_vector: wanted.dense_values, top_k: 1 });
     expect(results[0].id).toBe(wanted.id);
     const { percentage_complete, records_indexed = 0, records_in_tail = 0 } = statusOf(collection);
     expect(records_indexed + records_in_tail).toBe(12_000);
@@ -273,15 +273,15 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(narrow.recall).toBeLessThan(wide.recall);
   expect(narrow.worst_recall).toBeLessThanOrEqual(narrow.recall);
   const query_vector = vectors(0, 1, 5)[0].dense_values;
-  const exact = await collection.searchDense({ query_vector, exact: true });
+  const exact = await collection.search("dense", { query_vector, exact: true });
   expect(statusOf(collection)).not.toHaveProperty("recall_table_records");
-  expect(await collection.searchDense({ query_vector, recall_target: 1 })).toEqual(exact);
+  expect(await collection.search("dense", { query_vector, recall_target: 1 })).toEqual(exact);
   expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
   // The measurements are stored with the graph.
   await collection.unload();
   await collection.load();
   expect(statusOf(collection)).toMatchObject({ recall_table_records: 6_000 });
-  expect((await collection.searchDense({ query_vector, recall_target: 0.5 })).results.length).toBe(10);
+  expect((await collection.search("dense", { query_vector, recall_target: 0.5 })).results.length).toBe(10);
   const codeOf = async (act: () => Promise<unknown>) => {
     try {
       await act();
@@ -290,7 +290,7 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
       return error instanceof QuiverError ? error.message : String(error);
     }
   };
-  expect(await codeOf(() => collection.searchDense({ query_vector, recall_target: 1.5 }))).toContain(
+  expect(await codeOf(() => collection.search("dense", { query_vector, recall_target: 1.5 }))).toContain(
     "recall_target is 1.5",
   );
   expect(await codeOf(() => collection.measureRecall({ sample: 0 }))).toContain("sample is 0");

@@ -158,7 +158,7 @@ describe.each(metricNames)("%s", (metric) => {
           (one) => !ids.includes(one.id) && (color === null || one.color === color),
         );
         const filter = color === null ? null : { color };
-        const { results } = await collection.recommend({
+        const { results } = await collection.search("recommend", {
           ...request,
           filter,
           top_k: 30,
@@ -169,7 +169,7 @@ describe.each(metricNames)("%s", (metric) => {
         expect(results.map(({ id }) => id)).toEqual(page.map(({ id }) => id));
         // The order of additions may differ in the last bit.
         for (const [i, { score }] of results.entries()) expect(score).toBeCloseTo(page[i].score, 5);
-        const all = await collection.recommend({ ...request, filter, top_k: 1_000 });
+        const all = await collection.search("recommend", { ...request, filter, top_k: 1_000 });
         expect(new Set(all.results.map(({ id }) => id))).toEqual(new Set(expected.map(({ id }) => id)));
       }
     }
@@ -178,9 +178,13 @@ describe.each(metricNames)("%s", (metric) => {
   test("[Q25] the neighbours of a record are those of a search for its vector, without itself", async () => {
     for (const { id, vector } of [...records.slice(0, 60), { id: "zero", vector: storedOf("zero") }]) {
       const expected = ranked(metric, vector, (one) => one.id !== id).slice(0, 7);
-      const found = await collection.neighbors(id, { top_k: 7 });
+      const found = await collection.search("neighbors", { vector_id: id, top_k: 7 });
       expect(plain(found.results)).toEqual(expected);
-      const filtered = await collection.neighbors(id, { filter: { color: "blue" }, include: ["metadata"] });
+      const filtered = await collection.search("neighbors", {
+        vector_id: id,
+        filter: { color: "blue" },
+        include: ["metadata"],
+      });
       expect(plain(filtered.results)).toEqual(
         ranked(metric, vector, (one) => one.id !== id && one.color === "blue").slice(0, 10),
       );
@@ -199,7 +203,7 @@ describe.each(metricNames)("%s", (metric) => {
         const candidates = Math.max(100, 10 * (top_k + offset));
         const all = ranked(metric, query, () => true);
         const expected = naiveDiverse(metric, all.slice(0, candidates), top_k + offset, diversity);
-        const { results } = await collection.searchDense({
+        const { results } = await collection.search("dense", {
           query_vector: query,
           exact: true,
           diversity,
@@ -208,7 +212,7 @@ describe.each(metricNames)("%s", (metric) => {
         });
         expect(plain(results)).toEqual(expected.slice(offset));
       }
-      const [batch] = await collection.searchBatchDense({
+      const [batch] = await collection.search("batchDense", {
         queries: [{ vector: query, filter: { color: "red" } }],
         exact: true,
         diversity,
@@ -220,12 +224,12 @@ describe.each(metricNames)("%s", (metric) => {
 
   test("[Q26] no diversity is a search by score alone, and diversity keeps thresholds and groups", async () => {
     const query_vector = vectorOf();
-    const usual = await collection.searchDense({ query_vector, exact: true });
-    expect(await collection.searchDense({ query_vector, exact: true, diversity: 0 })).toEqual(usual);
+    const usual = await collection.search("dense", { query_vector, exact: true });
+    expect(await collection.search("dense", { query_vector, exact: true, diversity: 0 })).toEqual(usual);
     const all = ranked(metric, query_vector, () => true);
     const score_threshold = all[19].score;
     const atLeast = all.filter(({ score }) => score >= score_threshold);
-    const above = await collection.searchDense({
+    const above = await collection.search("dense", {
       query_vector,
       exact: true,
       diversity: 0.6,
@@ -233,7 +237,7 @@ describe.each(metricNames)("%s", (metric) => {
       top_k: 50,
     });
     expect(plain(above.results)).toEqual(naiveDiverse(metric, atLeast, 50, 0.6));
-    const grouped = await collection.searchDense({
+    const grouped = await collection.search("dense", {
       query_vector,
       exact: true,
       diversity: 0.6,
@@ -244,7 +248,7 @@ describe.each(metricNames)("%s", (metric) => {
       .sort(byScore);
     expect(plain(grouped.results)).toEqual(naiveDiverse(metric, firsts, 10, 0.6));
     expect(new Set(grouped.results.map(({ group }) => group)).size).toBe(4);
-    const explained = await collection.searchDense({
+    const explained = await collection.search("dense", {
       query_vector,
       exact: true,
       diversity: 0.6,
@@ -255,7 +259,7 @@ describe.each(metricNames)("%s", (metric) => {
   });
 
   test("[E3] what is wrong with examples is reported with its place", async () => {
-    const ask = (request: object) => pathOf(collection.recommend(request as Recommend));
+    const ask = (request: object) => pathOf(collection.search("recommend", request as Recommend));
     expect(await ask({ positive: [] })).toEqual(["invalid_request", "positive"]);
     expect(await ask({ positive: ["r001", "absent"] })).toEqual(["vector_not_found", "positive[1]"]);
     expect(await ask({ positive: ["r001"], negative: ["absent"] })).toEqual([
@@ -281,10 +285,22 @@ describe.each(metricNames)("%s", (metric) => {
         "invalid_request",
         "positive",
       ]);
-    expect(await pathOf(collection.neighbors("absent"))).toEqual(["vector_not_found", "vector_id"]);
-    expect(await pathOf(collection.neighbors("sparse alone"))).toEqual(["invalid_request", "vector_id"]);
-    expect(await pathOf(collection.neighbors(""))).toEqual(["invalid_request", "vector_id"]);
-    expect(await pathOf(collection.neighbors("r001", { top_k: 0 }))).toEqual(["invalid_request", "top_k"]);
+    expect(await pathOf(collection.search("neighbors", { vector_id: "absent" }))).toEqual([
+      "vector_not_found",
+      "vector_id",
+    ]);
+    expect(await pathOf(collection.search("neighbors", { vector_id: "sparse alone" }))).toEqual([
+      "invalid_request",
+      "vector_id",
+    ]);
+    expect(await pathOf(collection.search("neighbors", { vector_id: "" }))).toEqual([
+      "invalid_request",
+      "vector_id",
+    ]);
+    expect(await pathOf(collection.search("neighbors", { vector_id: "r001", top_k: 0 }))).toEqual([
+      "invalid_request",
+      "top_k",
+    ]);
   });
 });
 
@@ -296,7 +312,12 @@ test("[I2] examples are those of the searched version: a deleted one is not foun
     { id: "there", dense_values: target.map((value) => value + 0.01) },
   ]);
   await collection.upsert([{ id: "moved", dense_values: target }]);
-  expect((await collection.neighbors("moved", { top_k: 1 })).results[0].id).toBe("there");
+  expect((await collection.search("neighbors", { vector_id: "moved", top_k: 1 })).results[0].id).toBe(
+    "there",
+  );
   await collection.delete("moved");
-  expect(await pathOf(collection.neighbors("moved"))).toEqual(["vector_not_found", "vector_id"]);
+  expect(await pathOf(collection.search("neighbors", { vector_id: "moved" }))).toEqual([
+    "vector_not_found",
+    "vector_id",
+  ]);
 });

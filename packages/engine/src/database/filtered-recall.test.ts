@@ -76,8 +76,8 @@ async function recallOf(filterOf: (cluster: number) => Filter, queries = 24): Pr
   for (let i = 0; i < queries; i++) {
     const cluster = i % clusters;
     const request = { query_vector: near(cluster), top_k: 10, filter: filterOf(cluster) };
-    const { results: best } = await collection.searchDense({ ...request, exact: true });
-    const { results } = await collection.searchDense(request);
+    const { results: best } = await collection.search("dense", { ...request, exact: true });
+    const { results } = await collection.search("dense", request);
     // Never fewer than are there.
     expect(results.length).toBe(best.length);
     const ids = new Set(best.map(({ id }) => id));
@@ -137,21 +137,21 @@ describe("[W15] recall with filters", () => {
 test("[W14] an explained search says how its filter was used", async () => {
   const query_vector = near(5);
   const explain = true;
-  const indexed = await collection.searchDense({ query_vector, filter: { u: { gte: 0.75 } }, explain });
+  const indexed = await collection.search("dense", { query_vector, filter: { u: { gte: 0.75 } }, explain });
   expect(indexed.filter).toMatchObject({ is_known: false, records_read: 0 });
   expect(indexed.filter?.matching).toBe((await collection.count({ filter: { u: { gte: 0.75 } } })).count);
-  const again = await collection.searchDense({ query_vector, filter: { u: { gte: 0.75 } }, explain });
+  const again = await collection.search("dense", { query_vector, filter: { u: { gte: 0.75 } }, explain });
   expect(again.filter).toEqual({
     ...indexed.filter,
     is_known: true,
     records_read: undefined,
     legs: { dense: { way: expect.any(String), estimated_us: expect.any(Object) } },
   });
-  const few = await collection.searchDense({ query_vector, filter: { u: { gte: 0.999 } }, explain });
+  const few = await collection.search("dense", { query_vector, filter: { u: { gte: 0.999 } }, explain });
   expect(few.filter?.legs.dense.way).toBe("scan matching vectors");
-  const read = await collection.searchDense({ query_vector, filter: { t: 7 }, explain });
+  const read = await collection.search("dense", { query_vector, filter: { t: 7 }, explain });
   expect(read.filter?.records_read).toBe((await collection.count()).count);
-  const hybrid = await collection.searchHybrid({
+  const hybrid = await collection.search("hybrid", {
     query_vector,
     query_text: "word3 common",
     filter: { on: true },
@@ -162,11 +162,11 @@ test("[W14] an explained search says how its filter was used", async () => {
     "mask postings",
     "look up matching records",
   ]);
-  const none = await collection.searchDense({ query_vector, filter: { color: "purple" }, explain });
+  const none = await collection.search("dense", { query_vector, filter: { color: "purple" }, explain });
   expect(none.filter?.matching).toBe(0);
   // Every estimate can be said in JSON.
   for (const us of Object.values(none.filter?.legs.dense.estimated_us ?? {}))
     expect(us).toSatisfy(Number.isFinite);
-  expect((await collection.searchDense({ query_vector, explain })).filter).toBeUndefined();
-  expect((await collection.searchDense({ query_vector, filter: { on: true } })).filter).toBeUndefined();
+  expect((await collection.search("dense", { query_vector, explain })).filter).toBeUndefined();
+  expect((await collection.search("dense", { query_vector, filter: { on: true } })).filter).toBeUndefined();
 });

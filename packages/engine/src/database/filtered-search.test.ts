@@ -81,11 +81,11 @@ async function searchAll(
 ) {
   const common = { top_k, filter };
   return {
-    dense: await collection.searchDense({ query_vector, ...common }),
-    exact: await collection.searchDense({ query_vector, exact: true, ...common }),
-    sparse: await collection.searchSparse({ query_terms: terms, ...common }),
-    text: await collection.searchText({ query: "amber birch", ...common }),
-    hybrid: await collection.searchHybrid({
+    dense: await collection.search("dense", { query_vector, ...common }),
+    exact: await collection.search("dense", { query_vector, exact: true, ...common }),
+    sparse: await collection.search("sparse", { query_terms: terms, ...common }),
+    text: await collection.search("text", { query: "amber birch", ...common }),
+    hybrid: await collection.search("hybrid", {
       query_vector,
       query_terms: terms,
       query_text: "cedar",
@@ -177,7 +177,7 @@ test("[W8] indexes of fields are declared, built in the background, and deleted,
     (i) => i % 2 === 0 && [1, 2].includes(i % 7),
   ).length;
   const matched = async (wanted = filter) =>
-    (await collection.searchDense({ query_vector: [0, 0, 0, 0], top_k: 5_000, filter: wanted })).results
+    (await collection.search("dense", { query_vector: [0, 0, 0, 0], top_k: 5_000, filter: wanted })).results
       .length;
   expect(await matched()).toBe(expected);
   for (const [field, type] of [
@@ -229,23 +229,23 @@ describe("[W7] in a batch", () => {
       return answers;
     };
     const common = { top_k: 8, filter };
-    const dense = await collection.searchBatchDense({
+    const dense = await collection.search("batchDense", {
       queries: own.map((one) => ({ vector, filter: one })),
       ...common,
     });
     expect(dense).toEqual(await expected("dense"));
     expect(dense.flatMap(idsOf).length).toBe(32);
-    const sparse = await collection.searchBatchSparse({
+    const sparse = await collection.search("batchSparse", {
       query_terms_list: own.map((one) => (one === null ? terms : { query_terms: terms, filter: one })),
       ...common,
     });
     expect(sparse).toEqual(await expected("sparse"));
-    const text = await collection.searchBatchText({
+    const text = await collection.search("batchText", {
       queries: own.map((one) => (one === null ? "amber birch" : { query: "amber birch", filter: one })),
       ...common,
     });
     expect(text).toEqual(await expected("text"));
-    const hybrid = await collection.searchBatchHybrid({
+    const hybrid = await collection.search("batchHybrid", {
       queries: own.map((one) => ({
         query_vector: vector,
         query_terms: terms,
@@ -262,20 +262,20 @@ describe("[W7] in a batch", () => {
     const vector = [0, 0, 0, 0];
     for (const [search, path] of [
       [
-        collection.searchBatchDense({
+        collection.search("batchDense", {
           queries: [{ vector }, { vector, filter: { n: { like: 1 } } as never }],
         }),
         "queries[1].filter.n.like",
       ],
       [
-        collection.searchBatchText({ queries: ["a", { query: "b", filter: { and: 1 } as never }] }),
+        collection.search("batchText", { queries: ["a", { query: "b", filter: { and: 1 } as never }] }),
         "queries[1].filter.and",
       ],
       [
-        collection.searchBatchSparse({ query_terms_list: [{ query_terms: terms, filter: [] as never }] }),
+        collection.search("batchSparse", { query_terms_list: [{ query_terms: terms, filter: [] as never }] }),
         "query_terms_list[0].filter",
       ],
-      [collection.searchDense({ query_vector: vector, filter: "red" as never }), "filter"],
+      [collection.search("dense", { query_vector: vector, filter: "red" as never }), "filter"],
       [collection.exportMatching({ filter: { not: 1 } as never }), "filter.not"],
     ] as const)
       await expect(search).rejects.toMatchObject({ code: "invalid_filter", details: { path } });
@@ -296,7 +296,7 @@ test("[W6] a search with a filter sees one version, however many records are wri
   let searches = 0;
   while (!isOver || searches < 10) {
     const filter: Filter = { odd: 1 };
-    const [first, second] = await collection.searchBatchDense({
+    const [first, second] = await collection.search("batchDense", {
       queries: [
         { vector: queryOf(next), filter },
         { vector: queryOf(next), filter: { ...filter, version: { gte: 0 } } },
@@ -359,14 +359,18 @@ test("[W14] a prefix of ids is found without reading records, whatever the ids a
     );
   }
   await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
-  const { filter } = await collection.searchText({
+  const { filter } = await collection.search("text", {
     query: "x",
     filter: { id: { prefix: "acme/1" } },
     explain: true,
   });
   expect(filter).toMatchObject({ is_known: false, records_read: 0 });
   // The places of deleted records are empty, and nothing is read there.
-  const all = await collection.searchText({ query: "x", filter: { a: { exists: false } }, explain: true });
+  const all = await collection.search("text", {
+    query: "x",
+    filter: { a: { exists: false } },
+    explain: true,
+  });
   expect(all.filter).toMatchObject({ is_known: false, records_read: live.length });
 });
 
@@ -381,7 +385,7 @@ describe("[W14] an explained search names the fields of its filter that nobody h
     { id: "c", text: "x", document_id: "d" },
   ];
   const told = async (collection: Collection, filter: Filter) => {
-    const answer = await collection.searchText({ query: "x", filter, explain: true });
+    const answer = await collection.search("text", { query: "x", filter, explain: true });
     return [answer.filter?.absent_fields, answer.filter?.known_fields];
   };
   const known = ["color", "author.name", "tags.of", "a\\.b"];

@@ -107,18 +107,18 @@ async function expectRight(
   for (let record = 0; record < end; record += 631) {
     const round = roundOf(record);
     const wanted = round === null ? [] : [`v${record}`];
-    expect(ids(await collection.searchText({ query: `record${record}` }))).toEqual(wanted);
-    const bySparse = await collection.searchSparse({ query_terms: [[1 + record, 2]] });
+    expect(ids(await collection.search("text", { query: `record${record}` }))).toEqual(wanted);
+    const bySparse = await collection.search("sparse", { query_terms: [[1 + record, 2]] });
     expect(bySparse.results.map(({ id, score }) => [id, score])).toEqual(
       round === null ? [] : [[`v${record}`, 2 * (1 + round)]],
     );
     if (round === null) continue;
-    const phrase = await collection.searchText({
+    const phrase = await collection.search("text", {
       query: `"record${record} round${round}"`,
       syntax: "operators",
     });
     expect(ids(phrase)).toEqual(wanted);
-    const before = await collection.searchText({
+    const before = await collection.search("text", {
       query: `+record${record} +round${round - 1}`,
       syntax: "operators",
     });
@@ -127,7 +127,7 @@ async function expectRight(
   // Every df, count and average is that of the version: the scores are those of the definition.
   const [first] = living;
   const query = `record${first} amber`;
-  const { results } = await collection.searchText({ query, top_k: 1, explain: true });
+  const { results } = await collection.search("text", { query, top_k: 1, explain: true });
   const having = (word: string) =>
     living.filter((record) =>
       textOf(record, roundOf(record) as number)
@@ -226,8 +226,8 @@ it("[I5] a damaged file of an inverted index, and one of another configuration, 
   for (const [i, kind] of kinds.entries()) writeFileSync(fileOf(kind), files[i]);
   collection = await open();
   await collection.indexed();
-  expect(ids(await collection.searchText({ query: "record7" }))).toEqual(["v7"]);
-  const phrase = collection.searchText({ query: '"record7 round0"', syntax: "operators" });
+  expect(ids(await collection.search("text", { query: "record7" }))).toEqual(["v7"]);
+  const phrase = collection.search("text", { query: '"record7 round0"', syntax: "operators" });
   await expect(phrase).rejects.toMatchObject({ code: "invalid_request" });
   expect(warnings).toEqual([]);
 });

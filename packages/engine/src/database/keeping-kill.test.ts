@@ -52,7 +52,7 @@ it(`[I5] an index that is written at the moment of a kill is intact or rebuilt: 
         const last = round - ((round - part + 10) % 10);
         return last > 0 ? last : 0;
       };
-      const { results } = await kept.searchDense({
+      const { results } = await kept.search("dense", {
         query_vector: vectorOf(0, roundOf(0)),
         exact: true,
         top_k: 3_001,
@@ -62,7 +62,7 @@ it(`[I5] an index that is written at the moment of a kill is intact or rebuilt: 
         const query_vector = vectorOf(i, roundOf(i));
         expect(kept.get(`v${i}`).toRecord().dense_values).toEqual([...Float32Array.from(query_vector)]);
         for (const exact of [true, false]) {
-          const found = await kept.searchDense({ query_vector, exact, top_k: 1 });
+          const found = await kept.search("dense", { query_vector, exact, top_k: 1 });
           expect(found.results).toMatchObject([{ id: `v${i}`, score: 1 }]);
         }
       }

@@ -44,7 +44,7 @@ it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing ackn
       expect((await collection.describe()).vectors_count).toBe(200);
       expect(await collection.byDocument("d3")).toHaveLength(20);
       expect(collection.currentVersion().version_number).toBe(round);
-      const { results } = await collection.searchText({ query: `round${round}`, top_k: 300 });
+      const { results } = await collection.search("text", { query: `round${round}`, top_k: 300 });
       expect(results).toHaveLength(200);
       acknowledged = round;
       await after.close();

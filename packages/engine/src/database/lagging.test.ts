@@ -32,7 +32,7 @@ test("[I7] a search that has waited long enough for an index is told so, and nev
     const refusals: Record<string, unknown>[] = [];
     for (;;) {
       try {
-        const { results } = await collection.searchText({ query: "common", top_k: records });
+        const { results } = await collection.search("text", { query: "common", top_k: records });
         expect(results).toHaveLength(records);
         break;
       } catch (error) {
@@ -41,7 +41,7 @@ test("[I7] a search that has waited long enough for an index is told so, and nev
       }
       await sleep(20);
       // The other indexes serve meanwhile.
-      const { results } = await collection.searchDense({ query_vector: [1, 0], top_k: 1 });
+      const { results } = await collection.search("dense", { query_vector: [1, 0], top_k: 1 });
       expect(results[0].id).toBe("d");
     }
     expect(refusals.length).toBeGreaterThan(0);

@@ -292,7 +292,7 @@ describe("[W12] changes by filter", () => {
     await collection.patch("r0007", { metadata: { extra: { a: null, c: 2 } } });
     expect(collection.get("r0007").toRecord().metadata).toMatchObject({ extra: { b: [1, null], c: 2 } });
     expect((await collection.count({ filter: { "extra.a": 1 } })).count).toBe(9);
-    expect((await collection.searchText({ query: "words of 7" })).results[0].id).toBe("r0007");
+    expect((await collection.search("text", { query: "words of 7" })).results[0].id).toBe("r0007");
     await expect(collection.patch("none", { metadata: {} })).rejects.toMatchObject({
       code: "vector_not_found",
     });
@@ -366,7 +366,7 @@ describe("[W13] results", () => {
   test("include the fields that are asked for", async () => {
     const collection = await make(20, {});
     const [result] = (
-      await collection.searchDense({
+      await collection.search("dense", {
         query_vector: [7, 1],
         top_k: 1,
         exact: true,
@@ -384,17 +384,17 @@ describe("[W13] results", () => {
       dense_values: stored.dense_values,
     });
     await expect(
-      collection.searchDense({ query_vector: [1, 1], include: ["text", "vector" as never] }),
+      collection.search("dense", { query_vector: [1, 1], include: ["text", "vector" as never] }),
     ).rejects.toMatchObject({ details: { path: "include[1]" } });
   });
 
   test("begin behind an offset, and end at a score", async () => {
     const collection = await make(60, {});
     const searches = {
-      dense: (more: object) => collection.searchDense({ query_vector: [30, -1], exact: true, ...more }),
-      text: (more: object) => collection.searchText({ query: "words of 7", ...more }),
+      dense: (more: object) => collection.search("dense", { query_vector: [30, -1], exact: true, ...more }),
+      text: (more: object) => collection.search("text", { query: "words of 7", ...more }),
       hybrid: (more: object) =>
-        collection.searchHybrid({ query_vector: [30, -1], query_text: "words", ...more }),
+        collection.search("hybrid", { query_vector: [30, -1], query_text: "words", ...more }),
     };
     for (const search of Object.values(searches)) {
       for (const offset of [5, 58]) {
@@ -434,7 +434,7 @@ describe("[W13] results", () => {
       ["kind", 2],
       ["id", 1],
     ] as const) {
-      const { results: all } = await collection.searchDense({
+      const { results: all } = await collection.search("dense", {
         query_vector: [-1, 0.3],
         top_k: 3_000,
         exact: true,
@@ -455,10 +455,10 @@ describe("[W13] results", () => {
         { top_k: 15, offset: 4 },
       ]) {
         const request = { query_vector: [-1, 0.3], top_k, offset, group_by, group_size, exact: true };
-        const { results } = await collection.searchDense(request);
+        const { results } = await collection.search("dense", request);
         const page = expected.slice(offset, offset + top_k);
         expect(results).toEqual(page.map((result) => ({ ...result, group: groupOf(result.id) })));
-        const [explained] = await collection.searchBatchDense({
+        const [explained] = await collection.search("batchDense", {
           queries: [{ vector: [-1, 0.3] }],
           ...{ top_k, offset, group_by, group_size, exact: true, explain: true },
         });

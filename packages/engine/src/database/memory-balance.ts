@@ -73,7 +73,7 @@ export class MemoryBalance {
       const oldest = loaded.pop() as OpenCollection;
       if (oldest.isBusy) continue;
       bytes -= oldest.expectedBytes;
-      await oldest.unload();
+      await oldest.calls.unload();
       this.#dependencies.log.info({ collection: oldest.name, bytesMax }, "unloaded an idle collection");
     }
     return bytes < before;

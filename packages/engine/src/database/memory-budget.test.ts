@@ -68,7 +68,7 @@ const isReady = (collection: Collection) =>
     .not.toContain("building");
 
 const search = async (collection: Collection, seed: number) =>
-  (await collection.searchDense({ query_vector: vectorOf(seed), top_k: 1 })).results[0].id;
+  (await collection.search("dense", { query_vector: vectorOf(seed), top_k: 1 })).results[0].id;
 
 /** Writes until the budget rejects; returns the number of accepted records. */
 async function fillUp(collection: Collection, from: number): Promise<{ records: number; error: unknown }> {

@@ -64,7 +64,7 @@ export class OpenDatabase implements Database {
   readonly #background: Background;
   readonly #catalog: Catalog;
   readonly credentials: Credentials;
-  readonly #collections: Collections;
+  readonly collections: Collections;
   readonly #restores: Restores;
   readonly #changes: CollectionChanges;
   readonly #balance: MemoryBalance;
@@ -95,10 +95,10 @@ export class OpenDatabase implements Database {
     this.#memory = new MemoryBudget({
       budgetBytes: memoryBudgetBytes,
       besideBytes: processBytesBeside + (options.readerThreads ?? 0) * processBytesPerThread,
-      indexBytes: () => this.#collections.expectedBytes,
+      indexBytes: () => this.collections.expectedBytes,
       freeMemory: (indexBytesMax, isAgain) => this.#balance.freeMemory(indexBytesMax, isAgain),
     });
-    this.#collections = new Collections(
+    this.collections = new Collections(
       {
         ...shared,
         memory: this.#memory,
@@ -107,9 +107,9 @@ export class OpenDatabase implements Database {
       },
       () => this.#restores.count,
     );
-    this.threads = new ThreadsOwner(this.#collections, options.readerThreads ?? 0);
-    this.#balance = new MemoryBalance(this.#collections, { ...shared, budgetBytes: memoryBudgetBytes });
-    const reopening = new Reopening(this.#collections, {
+    this.threads = new ThreadsOwner(this.collections, options.readerThreads ?? 0);
+    this.#balance = new MemoryBalance(this.collections, { ...shared, budgetBytes: memoryBudgetBytes });
+    const reopening = new Reopening(this.collections, {
       ...shared,
       reopenCatalog: () => this.#catalog.reopen(),
     });
@@ -121,15 +121,15 @@ export class OpenDatabase implements Database {
     });
     this.snapshots = new KeptSnapshots({
       ...shared,
-      find: (name) => this.#collections.find(name),
+      find: (name) => this.collections.find(name),
       checkAlone: (run) => this.#limited.checkAlone(run),
     });
-    this.#restores = new Restores(this.#collections, {
+    this.#restores = new Restores(this.collections, {
       ...shared,
       versionsKept: options.versionsKept,
       snapshots: this.snapshots,
     });
-    this.#changes = new CollectionChanges(this.#collections, this.#restores, shared);
+    this.#changes = new CollectionChanges(this.collections, this.#restores, shared);
   }
 
   /** @param verified the contents of the catalog before LMDB opened it; undefined for a new database */
@@ -138,7 +138,7 @@ export class OpenDatabase implements Database {
     failpoint("open:catalog-read");
     this.#secret = await this.#cursorSecret();
     for (const name of verified?.damagedNames ?? [])
-      this.#collections.quarantine(
+      this.collections.quarantine(
         name,
         undefined,
         damagedError(name, "Its entry in the catalog fails its checksum."),
@@ -151,14 +151,14 @@ export class OpenDatabase implements Database {
     );
     // An error is handled when its collection is opened.
     for (const findings of verifying) findings.catch(() => {});
-    for (const [i, entry] of entries.entries()) await this.#collections.openOrQuarantine(entry, verifying[i]);
+    for (const [i, entry] of entries.entries()) await this.collections.openOrQuarantine(entry, verifying[i]);
     await this.snapshots.draw();
-    this.#collections.start();
+    this.collections.start();
     failpoint("open:collections-open");
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(idleCheckMs, idleMs / 4));
-    this.#background.every("aborting idle transactions", everyMs, () => this.#collections.abortIdle(idleMs));
+    this.#background.every("aborting idle transactions", everyMs, () => this.collections.abortIdle(idleMs));
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }
 
@@ -198,7 +198,7 @@ export class OpenDatabase implements Database {
   }
 
   async #recover(): Promise<void> {
-    await this.#collections.recovered();
+    await this.collections.recovered();
     this.isRecovered = true;
   }
 
@@ -214,15 +214,15 @@ export class OpenDatabase implements Database {
   }
 
   listCollections(): CollectionSummary[] {
-    return this.#collections.list();
+    return this.collections.list();
   }
 
   loadedCollections(): string[] {
-    return this.#collections.loadedNames();
+    return this.collections.loadedNames();
   }
 
   collection(name: string): Collection {
-    return this.#collections.find(name);
+    return this.collections.find(name).calls;
   }
 
   restrictedTo(filter: Filter): RestrictedDatabase {
@@ -230,7 +230,7 @@ export class OpenDatabase implements Database {
     return {
       listCollections: () => this.listCollections(),
       loadedCollections: () => this.loadedCollections(),
-      collection: (name) => this.#collections.find(name).restrictedTo(rows),
+      collection: (name) => this.collections.find(name).restrictedTo(rows),
     };
   }
 
@@ -252,7 +252,7 @@ export class OpenDatabase implements Database {
 
   statistics(): DatabaseStatistics {
     return {
-      ...this.#collections.statistics(),
+      ...this.collections.statistics(),
       failing: failingTasks(this.#background),
       writerFailure: this.#writer.failure?.message,
       commits: this.#writer.commits,
@@ -268,7 +268,7 @@ export class OpenDatabase implements Database {
 
   async diskUse(): Promise<DiskUse> {
     const { dataDir } = this.#options;
-    const collections = [...this.#collections.served.values()].map(async (collection) => ({
+    const collections = [...this.collections.served.values()].map(async (collection) => ({
       name: collection.name,
       bytes: await collection.diskBytes(),
     }));
@@ -289,7 +289,7 @@ export class OpenDatabase implements Database {
     const reason = new QuiverError("shutting_down", "The database is closing.");
     await this.#restores.close(reason);
     await this.snapshots.close(reason);
-    await Promise.all([...this.#collections.served.values()].map((collection) => collection.close(reason)));
+    await Promise.all([...this.collections.served.values()].map((collection) => collection.close(reason)));
     await this.#builders.close();
     await this.#writer.stop();
     await this.#catalog.close();

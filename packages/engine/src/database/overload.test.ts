@@ -76,13 +76,13 @@ it("[O3] a deadline ends a search between two queries, and a caller who leaves e
   await collection.createDenseIndex(denseIndex);
   for (let from = 0; from < 20_000; from += 5_000) await collection.upsert(vectors(5_000, from));
   await collection.indexed();
-  await expect(collection.searchBatchDense(long(), { timeoutMs: 50 })).rejects.toMatchObject({
+  await expect(collection.search("batchDense", long(), { timeoutMs: 50 })).rejects.toMatchObject({
     code: "deadline_exceeded",
     status: 504,
     details: { timeout_ms: 50 },
   });
   const gone = new AbortController();
-  const search = codeOf(() => collection.searchBatchDense(long(), { signal: gone.signal }));
+  const search = codeOf(() => collection.search("batchDense", long(), { signal: gone.signal }));
   setTimeout(() => gone.abort(new Error("the caller has left")), 30);
   expect(await search).toBe("the caller has left");
   expect(await codeOf(() => collection.measureRecall({ sample: 10_000 }, { timeoutMs: 30 }))).toBe(
@@ -91,7 +91,8 @@ it("[O3] a deadline ends a search between two queries, and a caller who leaves e
   // Nothing of it is left: the collection can be unloaded, and searched again.
   await collection.unload();
   expect(
-    (await collection.searchDense({ query_vector: vectorOf(3), top_k: 1 }, { timeoutMs: 60_000 })).results,
+    (await collection.search("dense", { query_vector: vectorOf(3), top_k: 1 }, { timeoutMs: 60_000 }))
+      .results,
   ).toHaveLength(1);
 });
 
@@ -100,7 +101,8 @@ it("[O3] a search that waits for its index is stopped by its deadline, and the o
   for (let from = 0; from < 10_000; from += 5_000) await collection.upsert(vectors(5_000, from));
   await collection.createTextIndex(textIndex);
   await collection.unload();
-  const search = (timeoutMs?: number) => collection.searchText({ query: "word7", top_k: 1 }, { timeoutMs });
+  const search = (timeoutMs?: number) =>
+    collection.search("text", { query: "word7", top_k: 1 }, { timeoutMs });
   const [hasty, patient] = await Promise.allSettled([search(1), search()]);
   expect(hasty).toMatchObject({ status: "rejected", reason: { code: "deadline_exceeded" } });
   expect(patient).toMatchObject({ status: "fulfilled" });
@@ -164,7 +166,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   expect(a.get("v5").toRecord().id).toBe("v5");
   await a.delete("v5");
   expect(a.has("v5")).toBe(false);
-  expect((await a.searchDense({ query_vector: vectorOf(7), top_k: 1 })).results[0].id).toBe("v7");
+  expect((await a.search("dense", { query_vector: vectorOf(7), top_k: 1 })).results[0].id).toBe("v7");
   // An unloaded collection takes no memory, but it must remain loadable.
   await b.upsert(vectors(200, 10_000));
   const grown = b.currentVersion();
@@ -220,9 +222,11 @@ it("[O7] a request cannot ask for more results than a response may have", async 
   const collection = await makeCollection(await open(), "c");
   await collection.createDenseIndex(denseIndex);
   const queries = Array.from({ length: 101 }, (_, i) => ({ vector: vectorOf(i) }));
-  await expect(collection.searchBatchDense({ queries, top_k: 10_000 })).rejects.toMatchObject({
+  await expect(collection.search("batchDense", { queries, top_k: 10_000 })).rejects.toMatchObject({
     code: "invalid_request",
     details: { path: "top_k" },
   });
-  expect(await collection.searchBatchDense({ queries: queries.slice(1), top_k: 10_000 })).toHaveLength(100);
+  expect(await collection.search("batchDense", { queries: queries.slice(1), top_k: 10_000 })).toHaveLength(
+    100,
+  );
 });

@@ -23,7 +23,7 @@ import {
   syncDirectory,
 } from "../runtime/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
-import { alreadyExists } from "./already-exists.ts";
+import { alreadyExists } from "./catalog.ts";
 import type { OpenCollection } from "./collection.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";

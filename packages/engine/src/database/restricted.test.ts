@@ -96,8 +96,8 @@ test("[A21] scores of texts are, to the last bit, those of a collection that has
       explain: i % 2 === 0,
       ...(i % 4 === 0 && { filter: { n: { lt: 5 } } }),
     };
-    const { results } = await mixed.searchText(request);
-    expect(results).toEqual(said(await alone.searchText(request)));
+    const { results } = await mixed.search("text", request);
+    expect(results).toEqual(said(await alone.search("text", request)));
     found += results.length;
   }
   expect(found).toBeGreaterThan(1_000);
@@ -120,8 +120,8 @@ test("[A21] operators stand for words of visible records alone, also where there
   ];
   for (const query of queries) {
     const request = { query, syntax: "operators", top_k: 40, explain: true } as const;
-    const { results } = await mixed.searchText(request);
-    expect(results, query).toEqual(said(await alone.searchText(request)));
+    const { results } = await mixed.search("text", request);
+    expect(results, query).toEqual(said(await alone.search("text", request)));
     found += results.length;
   }
   expect(found).toBeGreaterThan(150);
@@ -145,13 +145,15 @@ test("[A21] hybrid, sparse and exact dense searches find what they find without 
       top_k,
       explain: i % 2 === 0,
     };
-    const { results } = await mixed.searchHybrid(hybrid);
-    expect(results).toEqual(said(await alone.searchHybrid(hybrid)));
+    const { results } = await mixed.search("hybrid", hybrid);
+    expect(results).toEqual(said(await alone.search("hybrid", hybrid)));
     found += results.length;
     const dense = { query_vector, exact: true, top_k };
-    expect((await mixed.searchDense(dense)).results).toEqual(said(await alone.searchDense(dense)));
+    expect((await mixed.search("dense", dense)).results).toEqual(said(await alone.search("dense", dense)));
     const sparse = { query_terms, top_k };
-    expect((await mixed.searchSparse(sparse)).results).toEqual(said(await alone.searchSparse(sparse)));
+    expect((await mixed.search("sparse", sparse)).results).toEqual(
+      said(await alone.search("sparse", sparse)),
+    );
   }
   expect(found).toBeGreaterThan(500);
 });
@@ -178,8 +180,8 @@ test("[A21] a threshold of a sparse search, a share of the greatest posting, doe
     top_k: 10,
     early_terminate_threshold: 0.3,
   };
-  const least = async (collection: Pick<Collection, "searchSparse">) =>
-    Math.min(...(await collection.searchSparse(request)).results.map(({ score }) => score));
+  const least = async (collection: Pick<Collection, "search">) =>
+    Math.min(...(await collection.search("sparse", request)).results.map(({ score }) => score));
   // The hidden record, and those that have no posting of three tenths of its own.
   expect(await least(database.collection("sparse"))).toBe(31);
   expect(await least(database.restrictedTo(filter).collection("sparse"))).toBe(40);

@@ -73,18 +73,18 @@ it("[Q3] scores: cosine in [-1, 1], the dot product, 1 / (1 + distance); exact f
   const records = [dense("a", 3, 4), dense("b", -6, -8), dense("zero", 0, 0), dense("c", 4, -3)];
   const cosine = await make();
   await cosine.upsert(records);
-  expect(pairs(await cosine.searchDense({ query_vector: [6, 8] }))).toEqual([
+  expect(pairs(await cosine.search("dense", { query_vector: [6, 8] }))).toEqual([
     ["a", 1],
     ["c", 0],
     ["zero", 0],
     ["b", -1],
   ]);
-  expect(pairs(await cosine.searchDense({ query_vector: [0, 0] })).map(([, score]) => score)).toEqual([
+  expect(pairs(await cosine.search("dense", { query_vector: [0, 0] })).map(([, score]) => score)).toEqual([
     0, 0, 0, 0,
   ]);
   const dot = await make({ metric: "dot_product" });
   await dot.upsert(records);
-  expect(pairs(await dot.searchDense({ query_vector: [1, 2] }))).toEqual([
+  expect(pairs(await dot.search("dense", { query_vector: [1, 2] }))).toEqual([
     ["a", 11],
     ["zero", 0],
     ["c", -2],
@@ -92,7 +92,7 @@ it("[Q3] scores: cosine in [-1, 1], the dot product, 1 / (1 + distance); exact f
   ]);
   const euclidean = await make({ metric: "euclidean" });
   await euclidean.upsert(records);
-  expect(pairs(await euclidean.searchDense({ query_vector: [0, 0], top_k: 2 }))).toEqual([
+  expect(pairs(await euclidean.search("dense", { query_vector: [0, 0], top_k: 2 }))).toEqual([
     ["zero", 1],
     ["a", 1 / 6],
   ]);
@@ -104,10 +104,10 @@ it("[Q4] results come by descending score, ties by id in the order of code point
   await collection.upsert(names.map((id) => dense(id, 1, 1)));
   await collection.upsert([dense("best", 2, 1)]);
   const expected = ["10", "9", "B", "a", "aa", "b", "ä", "\uffee", "\u{10000}"];
-  const all = await collection.searchDense({ query_vector: [3, 1], top_k: 100 });
+  const all = await collection.search("dense", { query_vector: [3, 1], top_k: 100 });
   expect(ids(all)).toEqual(["best", ...expected]);
   for (const k of [1, 2, 4, 9])
-    expect(ids(await collection.searchDense({ query_vector: [3, 1], top_k: k }))).toEqual(
+    expect(ids(await collection.search("dense", { query_vector: [3, 1], top_k: k }))).toEqual(
       ["best", ...expected].slice(0, k),
     );
 });
@@ -115,13 +115,13 @@ it("[Q4] results come by descending score, ties by id in the order of code point
 it("[Q5] every result has id, document_id, score and text; text only if requested and stored", async () => {
   const stored = await make();
   await stored.upsert([dense("a", 1, 0, { text: "Green Tea", document_id: "d" }), dense("b", 1, 1)]);
-  const [a, b] = (await stored.searchDense({ query_vector: [1, 0], return_raw_text: true })).results;
+  const [a, b] = (await stored.search("dense", { query_vector: [1, 0], return_raw_text: true })).results;
   expect(a).toEqual({ id: "a", document_id: "d", score: 1, text: "Green Tea" });
   expect(b).toMatchObject({ document_id: null, text: null });
-  expect((await stored.searchText({ query: "tea" })).results[0].text).toBeNull();
+  expect((await stored.search("text", { query: "tea" })).results[0].text).toBeNull();
   const processed = await make({ definition: { store_raw_text: false } });
   await processed.upsert([{ id: "a", text: "Green TEAS" }]);
-  expect((await processed.searchText({ query: "tea", return_raw_text: true })).results).toMatchObject([
+  expect((await processed.search("text", { query: "tea", return_raw_text: true })).results).toMatchObject([
     { id: "a", text: null },
   ]);
   expect(processed.get("a").toRecord().text).toBeNull();
@@ -140,12 +140,12 @@ it("[Q6] sparse scores are exact dot products over records that share a dimensio
     { index: 4_294_967_295, value: 2 },
     { index: 9, value: 0.25 },
   ];
-  expect(pairs(await collection.searchSparse({ query_terms }))).toEqual([
+  expect(pairs(await collection.search("sparse", { query_terms }))).toEqual([
     ["a", 7],
     ["b", -2],
   ]);
-  expect(pairs(await collection.searchSparse({ query_terms: [[1, 2]] }))).toEqual([["c", 2]]);
-  expect(pairs(await collection.searchSparse({ query_terms: [] }))).toEqual([]);
+  expect(pairs(await collection.search("sparse", { query_terms: [[1, 2]] }))).toEqual([["c", 2]]);
+  expect(pairs(await collection.search("sparse", { query_terms: [] }))).toEqual([]);
 });
 
 it("[Q7] early_terminate_threshold 0 is exact; above it small contributions are ignored in the selection, scores remain exact", async () => {
@@ -159,7 +159,7 @@ it("[Q7] early_terminate_threshold 0 is exact; above it small contributions are 
     [2, 1],
   ];
   const at = async (early_terminate_threshold: number) =>
-    pairs(await collection.searchSparse({ query_terms, early_terminate_threshold }));
+    pairs(await collection.search("sparse", { query_terms, early_terminate_threshold }));
   expect(await at(0)).toEqual([
     ["strong", 11],
     ["weak", 1],
@@ -177,7 +177,7 @@ it("[Q8] BM25 by Lucene's formula with the statistics of the searched version; d
     { id: "b", text: "zulu" },
     { id: "c", text: "tango tango tango tango" },
   ]);
-  const search = async () => pairs(await collection.searchText({ query: "kappa zulu" }));
+  const search = async () => pairs(await collection.search("text", { query: "kappa zulu" }));
   const avgdl = 8 / 3;
   const found = await search();
   expect(found.map(([id]) => id)).toEqual(["a", "b"]);
@@ -187,28 +187,28 @@ it("[Q8] BM25 by Lucene's formula with the statistics of the searched version; d
   const later = await search();
   expect(later).toHaveLength(1);
   expect(later[0][1]).toBeCloseTo(idf(2, 1) * part(1, 1, 2.5), 12);
-  expect(pairs(await collection.searchText({ query: "" }))).toEqual([]);
-  expect(pairs(await collection.searchText({ query: "absent" }))).toEqual([]);
+  expect(pairs(await collection.search("text", { query: "" }))).toEqual([]);
+  expect(pairs(await collection.search("text", { query: "absent" }))).toEqual([]);
 });
 
 it("[Q9] English is stemmed and freed of stop words by default; a language can be chosen, or none", async () => {
   const english = await make();
   await english.upsert([{ id: "a", text: "The Runners were RUNNING quickly" }]);
-  expect(ids(await english.searchText({ query: "run" }))).toEqual(["a"]);
-  expect(ids(await english.searchText({ query: "the" }))).toEqual([]);
+  expect(ids(await english.search("text", { query: "run" }))).toEqual(["a"]);
+  expect(ids(await english.search("text", { query: "the" }))).toEqual([]);
   const german = await make({ text: { language: "german" } });
   await german.upsert([{ id: "a", text: "Die Häuser am Fluß" }]);
-  expect(ids(await german.searchText({ query: "haus" }))).toEqual(["a"]);
-  expect(ids(await german.searchText({ query: "fluss" }))).toEqual(["a"]);
+  expect(ids(await german.search("text", { query: "haus" }))).toEqual(["a"]);
+  expect(ids(await german.search("text", { query: "fluss" }))).toEqual(["a"]);
   const none = await make({ text: { language: "none" } });
   await none.upsert([
     { id: "a", text: "The Runners" },
     { id: "b", text: "Café 東京都" },
   ]);
-  expect(ids(await none.searchText({ query: "runner" }))).toEqual([]);
-  expect(ids(await none.searchText({ query: "THE" }))).toEqual(["a"]);
-  expect(ids(await none.searchText({ query: "cafe" }))).toEqual(["b"]);
-  expect(ids(await none.searchText({ query: "東京" }))).toEqual(["b"]);
+  expect(ids(await none.search("text", { query: "runner" }))).toEqual([]);
+  expect(ids(await none.search("text", { query: "THE" }))).toEqual(["a"]);
+  expect(ids(await none.search("text", { query: "cafe" }))).toEqual(["b"]);
+  expect(ids(await none.search("text", { query: "東京" }))).toEqual(["b"]);
 });
 
 it("[Q15] stop_words replace the language's list, empty for none; they are stored with the definition", async () => {
@@ -218,7 +218,7 @@ it("[Q15] stop_words replace the language's list, empty for none; they are store
   const english = await make({ text: { stop_words: null } });
   for (const collection of [own, none, english]) await collection.upsert([{ id: "a", text }]);
   const found = async (collection: Collection, query: string) =>
-    ids(await collection.searchText({ query })).length === 1;
+    ids(await collection.search("text", { query })).length === 1;
   expect([await found(own, "the"), await found(own, "stack")]).toEqual([true, false]);
   expect([await found(none, "the"), await found(none, "stack")]).toEqual([true, true]);
   expect([await found(english, "the"), await found(english, "stack")]).toEqual([false, true]);
@@ -228,7 +228,7 @@ it("[Q15] stop_words replace the language's list, empty for none; they are store
   ]);
   // Dropped words do not count into a text's length: 4, 5 and 2 terms, each the average of its collection.
   const score = async (collection: Collection) =>
-    (await collection.searchText({ query: "heap" })).results[0].score;
+    (await collection.search("text", { query: "heap" })).results[0].score;
   expect(new Set([await score(own), await score(none), await score(english)]).size).toBe(1);
   expect(own.indexes()["tf-idf"]).toMatchObject({ language: "english", stop_words: ["Stack", "don’t"] });
   expect(none.indexes()["tf-idf"]?.stop_words).toEqual([]);
@@ -279,7 +279,7 @@ it("[Q14] a text is shown as its index takes it: each word in its place, with it
   // A word of the text finds a record by its term, and by nothing else.
   await collection.upsert([{ id: "a", text: "The Runners, running to CAFÉS" }]);
   for (const { word, term } of terms)
-    expect([word, ids(await collection.searchText({ query: word }))]).toEqual([word, term ? ["a"] : []]);
+    expect([word, ids(await collection.search("text", { query: word }))]).toEqual([word, term ? ["a"] : []]);
   expect((await collection.analyzeText({ text: "" })).terms).toEqual([]);
   // Works for an unloaded collection without loading it.
   await collection.unload();
@@ -324,14 +324,14 @@ it("[Q17] operators act only with syntax: operators; otherwise, and without any,
   await collection.upsert(hive);
   const signs = '+bees -"waggle dance" horn* wapsp~2 \\"';
   const words = "bees waggle dance horn wapsp 2";
-  const plain = await collection.searchText({ query: words });
+  const plain = await collection.search("text", { query: words });
   expect(plain.results).not.toEqual([]);
   for (const syntax of [undefined, null, "plain"] as const)
-    expect(await collection.searchText({ query: signs, syntax })).toEqual(plain);
-  expect(await collection.searchText({ query: words, syntax: "operators" })).toEqual(plain);
-  expect(await collection.searchBatchText({ queries: [words], syntax: "operators" })).toEqual([plain]);
+    expect(await collection.search("text", { query: signs, syntax })).toEqual(plain);
+  expect(await collection.search("text", { query: words, syntax: "operators" })).toEqual(plain);
+  expect(await collection.search("batchText", { queries: [words], syntax: "operators" })).toEqual([plain]);
   const unknown = await refused(() =>
-    collection.searchText({ query: words, syntax: "lucene" as unknown as "plain" }),
+    collection.search("text", { query: words, syntax: "lucene" as unknown as "plain" }),
   );
   expect([unknown.code, unknown.details.path]).toEqual(["invalid_request", "syntax"]);
 });
@@ -350,26 +350,28 @@ it("[Q18] with operators a search finds what its clauses ask for, in every kind 
     ["-bees", []],
   ];
   for (const [query, expected] of asked) {
-    const { results } = await collection.searchText({ query, syntax });
+    const { results } = await collection.search("text", { query, syntax });
     expect([query, results.map(({ id }) => id).sort()]).toEqual([query, expected]);
     const legs = { query_vector: [1, 0], query_text: query };
-    const hybrid = await collection.searchHybrid({ ...legs, syntax, explain: true });
+    const hybrid = await collection.search("hybrid", { ...legs, syntax, explain: true });
     // The text leg alone is narrowed.
     expect(ids(hybrid)).toHaveLength(hive.length);
     const byText = hybrid.results.filter(({ explanation }) => explanation?.["tf-idf"]);
     expect(byText.map(({ id }) => id).sort()).toEqual(expected);
-    expect(await collection.searchBatchHybrid({ queries: [legs], syntax, explain: true })).toEqual([hybrid]);
+    expect(await collection.search("batchHybrid", { queries: [legs], syntax, explain: true })).toEqual([
+      hybrid,
+    ]);
   }
   const queries = asked.map(([query]) => query);
-  const batch = await collection.searchBatchText({ queries, syntax });
+  const batch = await collection.search("batchText", { queries, syntax });
   expect(batch.map((answer) => ids(answer).sort())).toEqual(asked.map(([, expected]) => expected));
   // Deleted and replaced records satisfy nothing, and a rebuilt index has the same results.
   await collection.delete("a");
   await collection.upsert([{ id: "b", text: "the waggle dance" }]);
-  const changed = await collection.searchBatchText({ queries, syntax });
+  const changed = await collection.search("batchText", { queries, syntax });
   expect(changed.map((answer) => ids(answer).sort()).slice(0, 4)).toEqual([["b"], ["c"], [], ["c", "d"]]);
   await collection.unload();
-  expect(await collection.searchBatchText({ queries, syntax })).toEqual(changed);
+  expect(await collection.search("batchText", { queries, syntax })).toEqual(changed);
 });
 
 it("[Q18] a phrase needs an index with positions, and is rejected without", async () => {
@@ -378,20 +380,20 @@ it("[Q18] a phrase needs an index with positions, and is rejected without", asyn
   expect(collection.indexes()["tf-idf"]?.positions).toBe(false);
   const syntax = "operators";
   const query = 'bees +"waggle dance"';
-  const error = await refused(() => collection.searchText({ query, syntax }));
+  const error = await refused(() => collection.search("text", { query, syntax }));
   expect([error.code, error.details]).toEqual(["invalid_request", { path: "query", position: 5 }]);
   expect(error.message).toContain('"positions": true');
-  const batch = await refused(() => collection.searchBatchText({ queries: ["bees", query], syntax }));
+  const batch = await refused(() => collection.search("batchText", { queries: ["bees", query], syntax }));
   expect(batch.details).toEqual({ path: "queries[1]", position: 5 });
   const hybrid = { query_vector: [1, 0], query_text: query };
-  expect((await refused(() => collection.searchHybrid({ ...hybrid, syntax }))).details.path).toBe(
+  expect((await refused(() => collection.search("hybrid", { ...hybrid, syntax }))).details.path).toBe(
     "query_text",
   );
   expect(
-    (await refused(() => collection.searchBatchHybrid({ queries: [hybrid], syntax }))).details.path,
+    (await refused(() => collection.search("batchHybrid", { queries: [hybrid], syntax }))).details.path,
   ).toBe("queries[0].query_text");
   // Everything else works without positions: a phrase of one word is that word.
-  expect(ids(await collection.searchText({ query: '+"waggle" -trees bee*', syntax })).sort()).toEqual([
+  expect(ids(await collection.search("text", { query: '+"waggle" -trees bee*', syntax })).sort()).toEqual([
     "a",
     "b",
   ]);
@@ -401,7 +403,7 @@ it("[Q18] a phrase needs an index with positions, and is rejected without", asyn
   expect((await refused(() => collection.createTextIndex(wrong))).details.path).toBe("positions");
   await collection.createTextIndex({ ...definition, positions: true });
   expect(collection.indexes()["tf-idf"]?.positions).toBe(true);
-  expect(ids(await collection.searchText({ query, syntax }))).toEqual(["a"]);
+  expect(ids(await collection.search("text", { query, syntax }))).toEqual(["a"]);
 });
 
 it("[Q18] invalid operators are rejected with their position, and so are too many", async () => {
@@ -416,19 +418,19 @@ it("[Q18] invalid operators are rejected with their position, and so are too man
     [`${expanding}b~`, expanding.length],
     [`${all}-b`, all.length],
   ] as const) {
-    const error = await refused(() => collection.searchText({ query, syntax }));
+    const error = await refused(() => collection.search("text", { query, syntax }));
     expect([error.code, error.details]).toEqual(["invalid_request", { path: "query", position }]);
-    const batch = await refused(() => collection.searchBatchText({ queries: ["a", query], syntax }));
+    const batch = await refused(() => collection.search("batchText", { queries: ["a", query], syntax }));
     expect(batch.details).toEqual({ path: "queries[1]", position });
   }
-  expect((await collection.searchText({ query: expanding, syntax })).results).toEqual([]);
-  expect((await collection.searchText({ query: all, syntax })).results).toEqual([]);
+  expect((await collection.search("text", { query: expanding, syntax })).results).toEqual([]);
+  expect((await collection.search("text", { query: all, syntax })).results).toEqual([]);
 });
 
 it("[Q19] required and excluded clauses change no score; each term that a word expands to counts separately, and is explained", async () => {
   const collection = await make({ text: { positions: true } });
   await collection.upsert(hive);
-  const search = (query: string) => collection.searchText({ query, syntax: "operators", explain: true });
+  const search = (query: string) => collection.search("text", { query, syntax: "operators", explain: true });
   const scores = async (query: string) => new Map(pairs(await search(query)) as [string, number][]);
   const plain = await scores("bees dance");
   expect(await scores("+bees dance")).toEqual(new Map([...plain].filter(([id]) => id !== "b")));
@@ -486,7 +488,7 @@ it("[Q16] explain returns rank, score and matches of each leg; they add up to th
   const [vector, terms, text] = [legs.query_vector, legs.query_terms, legs.query_text];
   const idf = (df: number) => Math.log(1 + (3 - df + 0.5) / (df + 0.5));
 
-  const byText = await collection.searchText({ query: text, explain: true });
+  const byText = await collection.search("text", { query: text, explain: true });
   const found = byText.results[0].explanation?.["tf-idf"];
   expect(byText.results[0].explanation).toEqual({
     "tf-idf": {
@@ -508,7 +510,7 @@ it("[Q16] explain returns rank, score and matches of each leg; they add up to th
   for (const { score, explanation } of byText.results)
     expect(sumOf(explanation?.["tf-idf"]?.matches.map(({ contribution }) => contribution))).toBe(score);
 
-  const bySparse = await collection.searchSparse({ query_terms: terms, explain: true });
+  const bySparse = await collection.search("sparse", { query_terms: terms, explain: true });
   expect(bySparse.results[0].explanation?.sparse).toEqual({
     rank: 1,
     score: bySparse.results[0].score,
@@ -527,7 +529,7 @@ it("[Q16] explain returns rank, score and matches of each leg; they add up to th
   for (const { score, explanation } of bySparse.results)
     expect(sumOf(explanation?.sparse?.matches.map(({ product }) => product))).toBe(score);
 
-  const byVector = await collection.searchDense({ query_vector: vector, explain: true });
+  const byVector = await collection.search("dense", { query_vector: vector, explain: true });
   expect(byVector.results.map(({ explanation }) => explanation)).toEqual(
     byVector.results.map(({ score }, i) => ({
       dense: { rank: i + 1, score, weight: 1, contribution: score },
@@ -535,7 +537,7 @@ it("[Q16] explain returns rank, score and matches of each leg; they add up to th
   );
 
   const fusion = { fusion_constant_k: 10, fusion_weights: { text: 0.5 } };
-  const hybrid = await collection.searchHybrid({ ...legs, ...fusion, explain: true });
+  const hybrid = await collection.search("hybrid", { ...legs, ...fusion, explain: true });
   expect(hybrid.results).toHaveLength(4);
   for (const { id, score, explanation } of hybrid.results) {
     expect(Object.keys(explanation ?? {})).toEqual(["dense", "sparse", "tf-idf"]);
@@ -552,24 +554,24 @@ it("[Q16] explain returns rank, score and matches of each leg; they add up to th
   }
 
   const queries = [legs, { query_terms: terms, query_text: text }];
-  const batch = await collection.searchBatchHybrid({ queries, ...fusion, explain: true });
+  const batch = await collection.search("batchHybrid", { queries, ...fusion, explain: true });
   expect(batch[0]).toEqual(hybrid);
   expect(Object.keys(batch[1].results[0].explanation ?? {})).toEqual(["sparse", "tf-idf"]);
-  expect(await collection.searchBatchText({ queries: [text], explain: true })).toEqual([byText]);
-  expect(await collection.searchBatchSparse({ query_terms_list: [terms], explain: true })).toEqual([
+  expect(await collection.search("batchText", { queries: [text], explain: true })).toEqual([byText]);
+  expect(await collection.search("batchSparse", { query_terms_list: [terms], explain: true })).toEqual([
     bySparse,
   ]);
-  expect(await collection.searchBatchDense({ queries: [{ vector }], explain: true })).toEqual([byVector]);
+  expect(await collection.search("batchDense", { queries: [{ vector }], explain: true })).toEqual([byVector]);
 
   // Without explain, responses are the same, byte for byte.
   const without = ({ results }: SearchResponse) =>
     JSON.stringify({ results: results.map(({ explanation: _, ...result }) => result) });
   for (const explain of [undefined, false, null]) {
-    expect(JSON.stringify(await collection.searchHybrid({ ...legs, ...fusion, explain }))).toBe(
+    expect(JSON.stringify(await collection.search("hybrid", { ...legs, ...fusion, explain }))).toBe(
       without(hybrid),
     );
-    expect(JSON.stringify(await collection.searchText({ query: text, explain }))).toBe(without(byText));
-    expect(JSON.stringify(await collection.searchSparse({ query_terms: terms, explain }))).toBe(
+    expect(JSON.stringify(await collection.search("text", { query: text, explain }))).toBe(without(byText));
+    expect(JSON.stringify(await collection.search("sparse", { query_terms: terms, explain }))).toBe(
       without(bySparse),
     );
   }
@@ -582,18 +584,22 @@ it("[Q16] one request explains at most 100,000 matched terms", async () => {
   const vector = { sparse_indices: indices, sparse_values: indices.map(() => 1) };
   await collection.upsert(Array.from({ length: 101 }, (_, i) => ({ id: `r${i}`, ...vector })));
   const query_terms = indices.map((index): [number, number] => [index, 1]);
-  const { results } = await collection.searchSparse({ query_terms, top_k: 100, explain: true });
+  const { results } = await collection.search("sparse", { query_terms, top_k: 100, explain: true });
   expect(results[99].explanation?.sparse?.matches).toHaveLength(1_000);
   const tooMany = [
-    () => collection.searchSparse({ query_terms, top_k: 101, explain: true }),
+    () => collection.search("sparse", { query_terms, top_k: 101, explain: true }),
     () =>
-      collection.searchBatchSparse({ query_terms_list: [query_terms, [[5, 1]]], top_k: 100, explain: true }),
+      collection.search("batchSparse", {
+        query_terms_list: [query_terms, [[5, 1]]],
+        top_k: 100,
+        explain: true,
+      }),
   ];
   for (const act of tooMany) {
     const error = await refused(act);
     expect([error.code, error.details.path]).toEqual(["invalid_request", "explain"]);
   }
-  expect((await collection.searchSparse({ query_terms, top_k: 101 })).results).toHaveLength(101);
+  expect((await collection.search("sparse", { query_terms, top_k: 101 })).results).toHaveLength(101);
 });
 
 it("[Q10] a hybrid search fuses the legs that are given, each with at least max(3 * top_k, 50) hits", async () => {
@@ -605,18 +611,18 @@ it("[Q10] a hybrid search fuses the legs that are given, each with at least max(
     }),
   );
   await collection.upsert(records);
-  const hybrid = await collection.searchHybrid({ query_vector: [1, 0], query_text: "kappa", top_k: 1 });
+  const hybrid = await collection.search("hybrid", { query_vector: [1, 0], query_text: "kappa", top_k: 1 });
   expect(pairs(hybrid)).toEqual([["r01", 1 / 62 + 1 / 61]]);
-  const deep = await collection.searchHybrid({ query_terms: [[49, 1]], query_vector: [1, 0], top_k: 1 });
+  const deep = await collection.search("hybrid", { query_terms: [[49, 1]], query_vector: [1, 0], top_k: 1 });
   expect(pairs(deep)).toEqual([["r49", 1 / 110 + 1 / 61]]);
-  const three = await collection.searchHybrid({
+  const three = await collection.search("hybrid", {
     query_vector: [1, 0],
     query_text: "zulu",
     query_terms: [[0, 1]],
     top_k: 1,
   });
   expect(pairs(three)).toEqual([["r00", 1 / 61 + 1 / 61 + 1 / 61]]);
-  const batch = await collection.searchBatchHybrid({
+  const batch = await collection.search("batchHybrid", {
     queries: [
       { query_vector: [1, 0], query_text: "kappa" },
       { query_terms: [[49, 1]], query_vector: [1, 0] },
@@ -630,12 +636,18 @@ it("[Q11] the results of a batch are in the order of its queries; one invalid qu
   const collection = await make();
   await collection.upsert([dense("x", 1, 0), dense("y", 0, 1)]);
   const queries = [{ vector: [1, 0] }, { vector: [0, 1] }, { vector: [1, 0] }];
-  expect((await collection.searchBatchDense({ queries, top_k: 1 })).map(ids)).toEqual([["x"], ["y"], ["x"]]);
-  expect(await collection.searchBatchDense({ queries: [] })).toEqual([]);
-  const bad = await refused(() => collection.searchBatchDense({ queries: [...queries, { vector: [1] }] }));
+  expect((await collection.search("batchDense", { queries, top_k: 1 })).map(ids)).toEqual([
+    ["x"],
+    ["y"],
+    ["x"],
+  ]);
+  expect(await collection.search("batchDense", { queries: [] })).toEqual([]);
+  const bad = await refused(() =>
+    collection.search("batchDense", { queries: [...queries, { vector: [1] }] }),
+  );
   expect([bad.code, bad.details.path]).toEqual(["invalid_request", "queries[3].vector"]);
   const terms = await refused(() =>
-    collection.searchBatchSparse({
+    collection.search("batchSparse", {
       query_terms_list: [
         [[1, 1]],
         [
@@ -658,11 +670,11 @@ it("[Q12] a search without its index names the call that creates it", async () =
     config: {},
   });
   const bare = database.collection("bare 50€");
-  const error = await refused(() => bare.searchDense({ query_vector: [1, 2] }));
+  const error = await refused(() => bare.search("dense", { query_vector: [1, 2] }));
   expect(error.code).toBe("index_not_found");
   expect(error.message).toContain("POST /vectordb/collections/bare%2050%E2%82%AC/indexes/dense");
-  expect((await refused(() => bare.searchBatchText({ queries: [] }))).code).toBe("index_not_found");
-  expect((await refused(() => bare.searchSparse({ query_terms: [] }))).code).toBe("modality_not_enabled");
+  expect((await refused(() => bare.search("batchText", { queries: [] }))).code).toBe("index_not_found");
+  expect((await refused(() => bare.search("sparse", { query_terms: [] }))).code).toBe("modality_not_enabled");
   expect(
     (await refused(() => bare.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 1 }))).code,
   ).toBe("modality_not_enabled");
@@ -676,16 +688,16 @@ it("[Q13] an index on existing data is built from it; deleting it leaves the vec
   expect((await refused(() => collection.deleteIndex("dense"))).code).toBe("index_not_found");
   expect(collection.get("a").toRecord().dense_values).toEqual([1, 0]);
   await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0 });
-  expect(ids(await collection.searchText({ query: "kappa" }))).toEqual(["a"]);
+  expect(ids(await collection.search("text", { query: "kappa" }))).toEqual(["a"]);
   await collection.createDenseIndex({
     name: "d",
     distance_metric_type: "dot_product",
     quantization: { type: "scalar", properties: { data_type: "binary", range: { min: -1, max: 1 } } },
     index: { type: "hnsw", properties: { neighbors_count: 24 } },
   });
-  expect(pairs(await collection.searchDense({ query_vector: [0.1, 5], exact: true, ef_search: 7 }))).toEqual([
-    ["a", Math.fround(0.1)],
-  ]);
+  expect(
+    pairs(await collection.search("dense", { query_vector: [0.1, 5], exact: true, ef_search: 7 })),
+  ).toEqual([["a", Math.fround(0.1)]]);
   expect(collection.indexes().dense).toMatchObject({
     name: "d",
     distance_metric_type: "dot_product",
@@ -716,15 +728,15 @@ it("[I4] every index equals the replay of the log: built at once, updated step b
     for (let i = round; i < 40; i += 9) await fed.delete(`r${i}`);
   }
   const ask = async () => [
-    await fed.searchDense({ query_vector: [2, 1], top_k: 50 }),
-    await fed.searchSparse({
+    await fed.search("dense", { query_vector: [2, 1], top_k: 50 }),
+    await fed.search("sparse", {
       query_terms: [
         [1, 1],
         [2, 2],
       ],
       top_k: 50,
     }),
-    await fed.searchText({ query: "kappa tango", top_k: 50 }),
+    await fed.search("text", { query: "kappa tango", top_k: 50 }),
   ];
   const before = await ask();
   expect(before[0].results).toHaveLength((await fed.describe()).vectors_count);
@@ -775,12 +787,15 @@ it("[I6] everything has a limit, and what exceeds it is rejected with its positi
     ]);
   expect(collection.currentVersion()).toEqual(before);
   for (const top_k of [0, -1, 1.5, limits.topKMax + 1])
-    expect(await path(() => collection.searchDense({ query_vector: [1, 1], top_k }))).toEqual([
+    expect(await path(() => collection.search("dense", { query_vector: [1, 1], top_k }))).toEqual([
       "invalid_request",
       "top_k",
     ]);
   const queries = Array.from({ length: limits.batchQueriesMax + 1 }, () => "x");
-  expect(await path(() => collection.searchBatchText({ queries }))).toEqual(["invalid_request", "queries"]);
+  expect(await path(() => collection.search("batchText", { queries }))).toEqual([
+    "invalid_request",
+    "queries",
+  ]);
 });
 
 it("[D3] a vector is returned bit for bit, as objects and as JSON, with metadata as it was written", async () => {
@@ -826,7 +841,7 @@ it("[R8] when an index is deleted, searches that update it are rejected at once"
     await collection.upsert(texts);
     // Each is a call with its own time slices, and adds the new records before it returns.
     const searches = Array.from({ length: 24 }, () =>
-      collection.searchText({ query_text: "all" }, { timeoutMs: 10_000, account: { key: "a" } }).then(
+      collection.search("text", { query_text: "all" }, { timeoutMs: 10_000, account: { key: "a" } }).then(
         () => "answered",
         ({ code }: QuiverError) => code,
       ),

@@ -261,7 +261,7 @@ describe("restoring", () => {
       lines: lines(collection),
       versions: collection.versions(),
       detail: { ...(await collection.describe()), name: "copy", disk_bytes: expect.any(Number) },
-      found: await collection.searchText({ query: "round2", top_k: 20 }),
+      found: await collection.search("text", { query: "round2", top_k: 20 }),
       indexes: Object.keys(collection.indexes()),
     };
     const document = (await collection.byDocument("d1")).map((each) => each.toRecord().id);
@@ -274,7 +274,7 @@ describe("restoring", () => {
         lines: lines(copy),
         versions: copy.versions(),
         detail: await copy.describe(),
-        found: await copy.searchText({ query: "round2", top_k: 20 }),
+        found: await copy.search("text", { query: "round2", top_k: 20 }),
         indexes: Object.keys(copy.indexes()),
       }).toEqual(expected);
       expect(copy.transactions().transactions).toEqual([]);

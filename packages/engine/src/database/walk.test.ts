@@ -77,8 +77,8 @@ function walkOf({ walk }: SearchResponse): NonNullable<SearchResponse["walk"]> {
 
 describe("[Q27] a dense search", () => {
   test("with walk tells which vectors it compared, in order, from which it reached each, and their scores", async () => {
-    const plain = await collection.searchDense(common);
-    const answer = await collection.searchDense({ ...common, walk: true });
+    const plain = await collection.search("dense", common);
+    const answer = await collection.search("dense", { ...common, walk: true });
     expect(answer.results).toEqual(plain.results);
     expect(Object.keys(answer).sort()).toEqual(["results", "walk"]);
     const { visits, is_cut } = walkOf(answer);
@@ -93,7 +93,7 @@ describe("[Q27] a dense search", () => {
     // Each result was met, under its own id or that of a record with an equal vector, with its score.
     const scores = new Set(visits.map(({ score }) => score));
     for (const { score } of plain.results) expect(scores).toContain(score);
-    const exact = await collection.searchDense({ query_vector, top_k: records, exact: true });
+    const exact = await collection.search("dense", { query_vector, top_k: records, exact: true });
     const scoreOf = new Map(exact.results.map(({ id, score }) => [id, score]));
     for (const { id, score } of visits) expect(score).toBe(id === null ? null : scoreOf.get(id));
     const ids = visits.flatMap(({ id }) => id ?? []);
@@ -103,7 +103,7 @@ describe("[Q27] a dense search", () => {
   });
 
   test("with explain tells the beam, the vectors that it visited and the distances that it computed", async () => {
-    const { legs, walk } = await collection.searchDense({ ...common, explain: true, walk: true });
+    const { legs, walk } = await collection.search("dense", { ...common, explain: true, walk: true });
     expect(legs).toEqual({
       dense: {
         way: "follow links",
@@ -113,9 +113,9 @@ describe("[Q27] a dense search", () => {
       },
     });
     expect(legs?.dense?.distances).toBeGreaterThan(legs?.dense?.visited ?? 0);
-    const wider = await collection.searchDense({ ...common, ef_search: 400, explain: true });
+    const wider = await collection.search("dense", { ...common, ef_search: 400, explain: true });
     expect(wider.legs?.dense?.visited).toBeGreaterThan(legs?.dense?.visited ?? 0);
-    const { legs: exact } = await collection.searchDense({
+    const { legs: exact } = await collection.search("dense", {
       ...common,
       exact: true,
       explain: true,
@@ -123,9 +123,9 @@ describe("[Q27] a dense search", () => {
     });
     const distinct = collection.indexes().dense?.status.distinct_vectors as number;
     expect(exact).toEqual({ dense: { way: "scan all vectors", visited: distinct, distances: distinct } });
-    const hybrid = await collection.searchHybrid({ query_vector, query_text: "words", explain: true });
+    const hybrid = await collection.search("hybrid", { query_vector, query_text: "words", explain: true });
     expect(Object.keys(hybrid.legs ?? {})).toEqual(["dense"]);
-    const batch = await collection.searchBatchDense({
+    const batch = await collection.search("batchDense", {
       queries: [{ vector: query_vector }, { vector: [0, 0, 0, 0, 0, 0, 0, 1] }],
       ef_search: 100,
       explain: true,
@@ -140,7 +140,7 @@ describe("[Q27] a dense search", () => {
       [{ n: 3 }, "follow links"],
       [{ id: { in: ["r1", "r2", "r3"] } }, "scan matching vectors"],
     ] as const) {
-      const answer = await collection.searchDense({
+      const answer = await collection.search("dense", {
         ...common,
         ef_search: 10,
         filter,
@@ -156,24 +156,33 @@ describe("[Q27] a dense search", () => {
   });
 
   test("lists the first visits of a long walk, and says that there were more", async () => {
-    const answer = await collection.searchDense({ ...common, ef_search: 2_000, walk: true, explain: true });
+    const answer = await collection.search("dense", {
+      ...common,
+      ef_search: 2_000,
+      walk: true,
+      explain: true,
+    });
     const { visits, is_cut } = walkOf(answer);
     expect([visits.length, is_cut]).toEqual([limits.walkVisitsMax, true]);
     expect(answer.legs?.dense?.visited).toBeGreaterThan(limits.walkVisitsMax);
   });
 
   test("by examples is told like any other", async () => {
-    const { walk: like } = await collection.neighbors("r7", { walk: true, ef_search: 50 });
+    const { walk: like } = await collection.search("neighbors", {
+      vector_id: "r7",
+      walk: true,
+      ef_search: 50,
+    });
     const stored = (collection.get("r7").toRecord().dense_values as number[]).map(Math.fround);
-    const { walk } = await collection.searchDense({ query_vector: stored, ef_search: 50, walk: true });
+    const { walk } = await collection.search("dense", { query_vector: stored, ef_search: 50, walk: true });
     expect(like).toEqual(walk);
-    const recommended = await collection.recommend({ positive: ["r7"], walk: true, ef_search: 50 });
+    const recommended = await collection.search("recommend", { positive: ["r7"], walk: true, ef_search: 50 });
     expect(recommended.walk).toEqual(walk);
   });
 
   test("tells nothing of its work to a caller who sees only some records", async () => {
     const some = database.restrictedTo({ n: { lt: 8 } }).collection("c");
-    const answer = await some.searchDense({ ...common, explain: true, walk: true });
+    const answer = await some.search("dense", { ...common, explain: true, walk: true });
     expect(Object.keys(answer)).toEqual(["results"]);
   });
 });
@@ -188,7 +197,7 @@ test("[Q27] without a graph there is no walk", async () => {
   });
   const few = database.collection("few");
   await few.upsert(vectorsOf(20, 3).map((dense_values, i) => ({ id: `r${i}`, dense_values })));
-  const answer = await few.searchDense({ ...common, walk: true, explain: true });
+  const answer = await few.search("dense", { ...common, walk: true, explain: true });
   expect(answer.walk).toEqual({ visits: [], is_cut: false });
   expect(answer.legs).toEqual({ dense: { way: "scan all vectors", visited: 20, distances: 20 } });
 });

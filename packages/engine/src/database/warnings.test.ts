@@ -61,11 +61,11 @@ async function warningsOf(collection: Collection, filter: Filter): Promise<Warni
   const vector = [1, 1];
   const [first, ...others] = await Promise.all([
     collection.count({ filter }),
-    collection.searchDense({ query_vector: vector, filter }),
-    collection.searchText({ query: "bees", filter }),
-    collection.searchHybrid({ query_vector: vector, query_text: "bees", filter }),
-    collection.searchBatchDense({ queries: [{ vector }], filter }).then(([answer]) => answer),
-    collection.recommend({ positive: [vector], filter }),
+    collection.search("dense", { query_vector: vector, filter }),
+    collection.search("text", { query: "bees", filter }),
+    collection.search("hybrid", { query_vector: vector, query_text: "bees", filter }),
+    collection.search("batchDense", { queries: [{ vector }], filter }).then(([answer]) => answer),
+    collection.search("recommend", { positive: [vector], filter }),
     collection.scroll({ filter }),
     collection.facet({ field: "color", filter }),
     collection.facet({ fields: ["color", "n"], filter }),
@@ -163,7 +163,7 @@ describe.each([
   });
 
   test("each query of a batch has its own", async () => {
-    const [one, two] = await collection.searchBatchDense({
+    const [one, two] = await collection.search("batchDense", {
       queries: [
         { vector: [1, 1], filter: { color: "red" } },
         { vector: [1, 1], filter: { colour: "red" } },
@@ -228,7 +228,7 @@ test("[W16] [A21] who sees only some records is told nothing of the others", asy
   const restricted = database.restrictedTo({ color: "red" }).collection(name);
   for (const filter of [{ colour: "x" }, { n: "5" }, { rare: "no" }]) {
     expect(await restricted.count({ filter })).toEqual({ count: 0 });
-    expect(await restricted.searchText({ query: "bees", filter })).toEqual({ results: [] });
+    expect(await restricted.search("text", { query: "bees", filter })).toEqual({ results: [] });
     expect(await restricted.scroll({ filter })).toEqual({ vectors: [], nextCursor: null });
     expect(await restricted.facet({ field: "color", filter })).toEqual({ facets: [] });
     expect(await restricted.deleteMatching({ filter })).toEqual({ deleted: 0 });

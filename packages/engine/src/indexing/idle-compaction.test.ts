@@ -87,11 +87,11 @@ it("an index that rests has one segment of what fits into one, and finds the sam
     // Too few to be worth a merge with the others at each pause.
     await upsert(18_000, 2_000);
     const query_terms = [3, 5, 11, 54].map((index) => ({ index, value: 1 }));
-    const before = await collection.searchSparse({ query_terms, top_k: 50 });
+    const before = await collection.search("sparse", { query_terms, top_k: 50 });
     const { parts } = tidied.mock.contexts[0] as PostingIndex;
     await expect.poll(() => parts.segments.length, { timeout: 20_000 }).toBe(1);
     expect(parts.segments[0].count + parts.bufferedCount).toBe(20_000);
-    expect(await collection.searchSparse({ query_terms, top_k: 50 })).toEqual(before);
+    expect(await collection.search("sparse", { query_terms, top_k: 50 })).toEqual(before);
   } finally {
     tidied.mockRestore();
     await database.close();

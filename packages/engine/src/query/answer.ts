@@ -5,17 +5,26 @@
 // acknowledged, and the whole request runs on it.
 
 import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
-import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
-import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { Rows } from "../collection/rows.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import type { SearchedView } from "../runtime/view.ts";
 import { withQuery } from "./examples.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
-import { type Beam, checkSize, kindsOf, type Plan } from "./plan.ts";
+import {
+  answerOf,
+  type Beam,
+  checkSize,
+  kindsOf,
+  type Plan,
+  type Planner,
+  planners,
+  type SearchAnswer,
+  type SearchKind,
+  type SearchRequest,
+} from "./plan.ts";
 import { legDepth, runPlan } from "./search.ts";
 import { firstDepth } from "./selection.ts";
 
@@ -42,22 +51,18 @@ function restrict(plan: Plan, rows: Filter): void {
   plan.filters = plan.queries.map((_, query) => both(rows, plan.filters[query] ?? null));
 }
 
-/**
- * The answers to the queries of a request, in order.
- * @param makePlan checks the request; in steps where that may take long
- * @param kind of index that the endpoint requires, even for an empty batch
- * @param rows the records that the caller sees; null: all. No answer depends on others
- */
-export async function answer<V extends SearchedView>(
+/** @param rows the records that the caller sees; null: all. No answer depends on others */
+export async function answer<V extends SearchedView, K extends SearchKind>(
   collection: Searched<V>,
-  makePlan: (definition: CollectionDefinition) => Plan | Steps<Plan>,
-  options: CallOptions | undefined,
-  kind?: IndexKind,
+  kind: K,
+  request: SearchRequest<K>,
+  options?: CallOptions,
   rows: Rows | null = null,
-): Promise<SearchResponse[]> {
+): Promise<SearchAnswer<K>> {
   const deadline = Deadline.of(options);
   const planning = deadline.trace?.begin("plan");
-  const made = makePlan(collection.definition);
+  const planner: Planner<SearchRequest<K>> = planners[kind];
+  const made = planner.plan(collection.definition, request);
   const planned = "queries" in made ? made : deadline.task.begin(made);
   const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
   checkSize(plan);
@@ -67,7 +72,7 @@ export async function answer<V extends SearchedView>(
   }
   if (rows !== null) restrict(plan, rows.at(collection.isTime()));
   const needed = kindsOf(plan);
-  if (kind && needed.length === 0) needed.push(kind);
+  if (planner.index && needed.length === 0) needed.push(planner.index);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
   const view = await collection.acquireView(needed, deadline, plan.filters);
@@ -85,7 +90,7 @@ export async function answer<V extends SearchedView>(
       answers.length === plan.queries.length,
       () => `${answers.length} answers to ${plan.queries.length} queries`,
     );
-    return answers;
+    return answerOf(kind, answers);
   } finally {
     view.unpin();
   }

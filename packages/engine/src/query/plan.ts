@@ -241,7 +241,7 @@ function* batchFilters(
   return filters;
 }
 
-export function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan | Steps<Plan> {
+function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan | Steps<Plan> {
   checkFields(search.DenseSearch, request);
   const beam = beamOf(request);
   const leg = denseLeg(definition, request.query_vector, "query_vector");
@@ -250,16 +250,15 @@ export function planDense(definition: CollectionDefinition, request: search.Dens
   return withFilter(request, { queries: [[leg]], filters: [], ...rest, walk, beam, fusion: null });
 }
 
-export function planNeighbors(
+function planNeighbors(
   definition: CollectionDefinition,
-  id: string,
-  request: search.Neighbors,
+  { vector_id, ...request }: NeighborsOfRecord,
 ): Steps<Plan> {
   checkFields(search.Neighbors, request);
-  return planExamples(definition, { ...request, positive: [id] }, "vector_id");
+  return planExamples(definition, { ...request, positive: [vector_id] }, "vector_id");
 }
 
-export function planRecommend(definition: CollectionDefinition, request: search.Recommend): Steps<Plan> {
+function planRecommend(definition: CollectionDefinition, request: search.Recommend): Steps<Plan> {
   checkFields(search.Recommend, request);
   return planExamples(definition, request);
 }
@@ -301,10 +300,7 @@ export function planRecall(request: {
   };
 }
 
-export function* planBatchDense(
-  definition: CollectionDefinition,
-  request: search.BatchDenseSearch,
-): Steps<Plan> {
+function* planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Steps<Plan> {
   checkFields(search.BatchDenseSearch, request);
   const beam = beamOf(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
@@ -314,10 +310,7 @@ export function* planBatchDense(
   return { queries, filters, ...commonDense(definition, request), beam, fusion: null };
 }
 
-export function planSparse(
-  definition: CollectionDefinition,
-  request: search.SparseSearch,
-): Plan | Steps<Plan> {
+function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan | Steps<Plan> {
   checkFields(search.SparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
@@ -330,10 +323,7 @@ export function planSparse(
   });
 }
 
-export function* planBatchSparse(
-  definition: CollectionDefinition,
-  request: search.BatchSparseSearch,
-): Steps<Plan> {
+function* planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Steps<Plan> {
   checkFields(search.BatchSparseSearch, request);
   const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
   const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (query, path) => [
@@ -345,7 +335,7 @@ export function* planBatchSparse(
   return { queries, filters, ...common(request), beam: untuned, fusion: null };
 }
 
-export function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
+function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
   checkFields(search.TextSearch, request);
   const text = request.query ?? request.query_text;
   if (text === null || text === undefined)
@@ -355,10 +345,7 @@ export function* planText(definition: CollectionDefinition, request: search.Text
   return { queries: [[leg]], filters, ...common(request), beam: untuned, fusion: null };
 }
 
-export function* planBatchText(
-  definition: CollectionDefinition,
-  request: search.BatchTextSearch,
-): Steps<Plan> {
+function* planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Steps<Plan> {
   checkFields(search.BatchTextSearch, request);
   const syntax = syntaxOf(request);
   const queries = yield* eachQuery(request.queries, "queries", function* (query, path) {
@@ -411,10 +398,7 @@ export function* planHybrid(definition: CollectionDefinition, request: search.Hy
   return { queries: [legs], filters, ...common(request), beam, fusion: fusionOf(request) };
 }
 
-export function* planBatchHybrid(
-  definition: CollectionDefinition,
-  request: search.BatchHybridSearch,
-): Steps<Plan> {
+function* planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Steps<Plan> {
   checkFields(search.BatchHybridSearch, request);
   const beam = beamOf(request);
   const options = hybridOptions(request);
@@ -424,3 +408,54 @@ export function* planBatchHybrid(
   const filters = yield* batchFilters(request, request.queries, "queries");
   return { queries, filters, ...common(request), beam, fusion: fusionOf(request) };
 }
+
+export type NeighborsOfRecord = search.Neighbors & { readonly vector_id: string };
+
+type Requests = {
+  dense: search.DenseSearch;
+  batchDense: search.BatchDenseSearch;
+  sparse: search.SparseSearch;
+  batchSparse: search.BatchSparseSearch;
+  text: search.TextSearch;
+  batchText: search.BatchTextSearch;
+  hybrid: search.HybridSearch;
+  batchHybrid: search.BatchHybridSearch;
+  /** Records that are like the positive examples and unlike the negative ones; the examples themselves are not among them. */
+  recommend: search.Recommend;
+  /** The records whose dense vectors are nearest to that of a record, without itself. */
+  neighbors: NeighborsOfRecord;
+};
+
+/** Ways to search a collection. */
+export type SearchKind = keyof Requests;
+export type SearchRequest<K extends SearchKind> = Requests[K];
+export type SearchAnswer<K extends SearchKind> = K extends `batch${string}`
+  ? search.BatchSearchResponse
+  : search.SearchResponse;
+
+export type Planner<Request> = {
+  /** Checks the request; in steps where that may take long. */
+  plan(definition: CollectionDefinition, request: Request): Plan | Steps<Plan>;
+  /** Has many queries. */
+  readonly isBatch?: true;
+  /** The index that is required even without a query. */
+  readonly index?: IndexKind;
+};
+
+/** How each kind of search is planned. */
+export const planners: { readonly [K in SearchKind]: Planner<Requests[K]> } = {
+  dense: { plan: planDense },
+  batchDense: { plan: planBatchDense, isBatch: true, index: kinds.dense },
+  sparse: { plan: planSparse },
+  batchSparse: { plan: planBatchSparse, isBatch: true, index: kinds.sparse },
+  text: { plan: planText },
+  batchText: { plan: planBatchText, isBatch: true, index: kinds.text },
+  hybrid: { plan: planHybrid },
+  batchHybrid: { plan: planBatchHybrid, isBatch: true },
+  recommend: { plan: planRecommend, index: kinds.dense },
+  neighbors: { plan: planNeighbors, index: kinds.dense },
+};
+
+/** The answer to a request from the answers to its queries. */
+export const answerOf = <K extends SearchKind>(kind: K, answers: search.SearchResponse[]): SearchAnswer<K> =>
+  (planners[kind].isBatch ? answers : answers[0]) as SearchAnswer<K>;

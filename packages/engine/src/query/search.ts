@@ -6,13 +6,12 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { FilterExplanation, SearchResponse } from "@quiverdb/protocol/shapes/search";
+import type { TraceSpan } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
-import type { TraceSpan } from "../base/trace.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
 import type { SearchedView } from "../runtime/view.ts";
-import { accountOf } from "./account.ts";
-import { Explainer } from "./explain.ts";
+import { accountOf, Explainer } from "./explain.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
 import type { FoundSet } from "./filter/set-cache.ts";
 import { told } from "./filter/warnings.ts";

@@ -17,20 +17,53 @@ import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { RecordReader } from "../collection/record-reader.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
-import { calibrate } from "../index/hnsw/calibrate.ts";
+import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
+import { type CalibrationRequest, calibrate } from "../index/hnsw/calibrate.ts";
 import { Encoding } from "../index/hnsw/encoding.ts";
 import { Graph } from "../index/hnsw/graph.ts";
-import { type PostedTarget, perform } from "../index/hnsw/jobs.ts";
+import { type GraphJob, type PostedTarget, perform } from "../index/hnsw/jobs.ts";
 import { Linker } from "../index/hnsw/linker.ts";
-import { exactNeighbours } from "../index/hnsw/truth.ts";
+import { exactNeighbours, type TruthRequest } from "../index/hnsw/truth.ts";
 import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "../index/text/analysed.ts";
 import { wordsInSteps } from "../index/text/stored-text.ts";
 import { createAnalyzer } from "../text/analyzer.ts";
-import type { BuilderStart, BuilderTask, TaskCall } from "./builder-messages.ts";
 import { type CallContext, Calls, later } from "./calls.ts";
 import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
 import { collectGarbage } from "./collect-garbage.ts";
+
+export type BuilderStart = {
+  /** Of this builder, and how many there are: they take the last blocks of scratch memory of a graph. */
+  readonly number: number;
+  readonly width: number;
+};
+
+export type BuilderTask =
+  | { readonly kind: "job"; readonly id: number; readonly target?: PostedTarget; readonly job: GraphJob }
+  | { readonly kind: "forget"; readonly id: number }
+  | { readonly kind: "calibrate"; readonly request: CalibrationRequest }
+  | { readonly kind: "truth"; readonly request: TruthRequest }
+  | { readonly kind: "analyse"; readonly rows: TextRows; readonly analysis: TextAnalysisOptions }
+  /** Writes a checkpoint: a state of plain values and typed arrays, and images in shared memory. */
+  | {
+      readonly kind: "save";
+      readonly path: string;
+      readonly meta: CheckpointMeta;
+      readonly state: unknown;
+      readonly images: readonly Uint8Array[];
+    }
+  /** Reads the description and the state of a checkpoint. */
+  | { readonly kind: "open"; readonly path: string }
+  /** Verifies a collection's store before it is opened; replies with findings. */
+  | { readonly kind: "verify"; readonly directory: string; readonly definition: CollectionDefinition }
+  /** Reads the images into shared memory. */
+  | { readonly kind: "load"; readonly path: string; readonly images: readonly Uint8Array[] };
+
+export type TaskCall = {
+  /** The collection that sent it. A builder gives each owner the same share of time. */
+  readonly owner: number;
+  readonly task: BuilderTask;
+};
 
 invariant(parentPort !== null, "a builder is not a worker thread");
 const { number: ownNumber, width } = workerData as BuilderStart;

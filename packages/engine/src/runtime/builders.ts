@@ -18,7 +18,7 @@ import type { GraphBuilders, GraphJob, Target } from "../index/hnsw/jobs.ts";
 import type { TruthRequest } from "../index/hnsw/truth.ts";
 import type { TextAnalysisOptions, TextRows } from "../index/kind.ts";
 import type { AnalysedTexts } from "../index/text/analysed.ts";
-import type { BuilderStart, BuilderTask, TaskCall } from "./builder-messages.ts";
+import type { BuilderStart, BuilderTask, TaskCall } from "./builder-thread.ts";
 import { CalledThread } from "./calls.ts";
 
 /** Default number of builders: all cores but one, which is for requests. */

@@ -8,11 +8,12 @@
 // call counts where the call is executed: the caller tells its milliseconds, and later that it is gone. So a write that was passed to the
 // writer is never reported as stopped.
 
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { type MessagePort, type ResourceLimits, type Transferable, Worker } from "node:worker_threads";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { type CallLimits, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
-import { threadFile } from "./thread-file.ts";
 
 /** What a handler knows of its call besides the arguments. */
 export type CallContext = {
@@ -223,4 +224,16 @@ export class CalledThread {
       await this.stop();
     }
   }
+}
+
+/**
+ * The file of a thread's program.
+ * @throws Error if it is missing, as in a program that was bundled into one file
+ */
+export function threadFile(url: URL): URL {
+  if (existsSync(fileURLToPath(url))) return url;
+  throw new Error(
+    `The file of a thread is missing: ${fileURLToPath(url)}. A bundler that puts a program into one file must leave out ` +
+      "@quiverdb/database (esbuild: --external:@quiverdb/database), which then is installed beside the program.",
+  );
 }

@@ -13,7 +13,9 @@ import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
-import { catalogChange } from "../collection/catalog.ts";
+import type { WriteRequest } from "../collection/accept.ts";
+import { type CatalogRequest, catalogChange } from "../collection/catalog.ts";
+import type { CollectionDefinition } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
@@ -22,14 +24,36 @@ import { LmdbStore, reopening } from "../storage/lmdb.ts";
 import { type CallContext, Calls, later } from "./calls.ts";
 import { collectAtRest } from "./collect-garbage.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
-import type {
-  BrokenCall,
-  CommittedCall,
-  OpenStoreCommand,
-  WriterCommand,
-  WriterStart,
-  Written,
-} from "./writer-messages.ts";
+
+//   database -> writer   ready       is it? Then the catalog is open
+//                        command     one change; batches travel as transferred buffers
+//   writer -> database   committed   after each log entry: the number of its requests
+//                        broken      every thread must close and reopen this store before it is usable again (null means the catalog)
+
+export type WriterStart = { dataDir: string; versionsKept: number };
+
+/** Opens a collection's store, and creates it if it is missing. */
+export type OpenStoreCommand = {
+  to: "store";
+  kind: "open";
+  internalId: string;
+  createdMs: number;
+  definition: CollectionDefinition;
+};
+
+export type WriterCommand =
+  | OpenStoreCommand
+  | { to: "store"; kind: "close"; internalId: string }
+  | { to: "catalogStore"; kind: "open" | "close" }
+  | { to: "collection"; internalId: string; request: WriteRequest }
+  | { to: "catalog"; request: CatalogRequest }
+  | { to: "writer"; kind: "stop" };
+
+/** The answer to a command. */
+export type Written = { version: number; value: unknown };
+
+export type CommittedCall = { readonly requests: number };
+export type BrokenCall = { readonly internalId: string | null };
 
 const port = parentPort;
 invariant(port !== null, "the writer is not a worker thread");

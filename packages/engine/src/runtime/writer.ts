@@ -8,9 +8,9 @@ import { Deadline } from "../base/deadline.ts";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
 import { CalledThread } from "./calls.ts";
-import type { BrokenCall, CommittedCall, WriterCommand, WriterStart, Written } from "./writer-messages.ts";
+import type { BrokenCall, CommittedCall, WriterCommand, WriterStart, Written } from "./writer-thread.ts";
 
-export type { Written } from "./writer-messages.ts";
+export type { Written } from "./writer-thread.ts";
 
 export class Writer {
   readonly #thread: CalledThread;

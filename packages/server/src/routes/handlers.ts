@@ -2,7 +2,6 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Database, Deadline, RestrictedDatabase } from "@quiverdb/engine/database/contract";
-import { searchMethods } from "@quiverdb/engine/database/threads/messages";
 import type { ThreadCollection } from "@quiverdb/engine/database/threads/thread-database";
 import type { RouteName, routes } from "@quiverdb/protocol/routes";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
@@ -41,7 +40,14 @@ type AnswerOf<Name extends RouteName> =
 
 /** The routes that serving threads answer themselves; all others are the owner's. */
 export const threadRoutes = [
-  ...searchMethods,
+  "searchDense",
+  "searchBatchDense",
+  "searchSparse",
+  "searchBatchSparse",
+  "searchText",
+  "searchBatchText",
+  "searchHybrid",
+  "searchBatchHybrid",
   "streamingUpsert",
   "streamingDelete",
   "streamingDeleteAlias",

@@ -1,7 +1,11 @@
 // How are searches served over HTTP?
 
-import { type Collection, type Deadline, resultJson, type Steps } from "@quiverdb/engine/database/contract";
-import type { ThreadCollection } from "@quiverdb/engine/database/threads/thread-database";
+import {
+  resultJson,
+  type SearchKind,
+  type SearchRequest,
+  type Steps,
+} from "@quiverdb/engine/database/contract";
 import { invariant } from "@quiverdb/protocol/invariant";
 import { limits } from "@quiverdb/protocol/limits";
 import { Neighbors, type SearchResponse } from "@quiverdb/protocol/shapes/search";
@@ -25,82 +29,67 @@ type SearchName =
 export const searchHandlers: Handlers<SearchName> = {
   searchDense(call) {
     readVector(call.body, "query_vector");
-    return one(call, (to, deadline) => to.searchDense(call.body, deadline));
+    return answered("dense", call, call.body);
   },
   async searchBatchDense(call) {
     await call.work.task.finish(readVectors(call.body.queries, "vector", "queries"));
-    return batch(call, (to, deadline) => to.searchBatchDense(call.body, deadline));
+    return answered("batchDense", call, call.body);
   },
-  searchSparse: (call) => one(call, (to, deadline) => to.searchSparse(call.body, deadline)),
-  searchBatchSparse: (call) => batch(call, (to, deadline) => to.searchBatchSparse(call.body, deadline)),
-  searchText: (call) => one(call, (to, deadline) => to.searchText(call.body, deadline)),
-  searchBatchText: (call) => batch(call, (to, deadline) => to.searchBatchText(call.body, deadline)),
+  searchSparse: (call) => answered("sparse", call, call.body),
+  searchBatchSparse: (call) => answered("batchSparse", call, call.body),
+  searchText: (call) => answered("text", call, call.body),
+  searchBatchText: (call) => answered("batchText", call, call.body),
   searchHybrid(call) {
     readVector(call.body, "query_vector");
-    return one(call, (to, deadline) => to.searchHybrid(call.body, deadline));
+    return answered("hybrid", call, call.body);
   },
   async searchBatchHybrid(call) {
     await call.work.task.finish(readVectors(call.body.queries, "query_vector", "queries"));
-    return batch(call, (to, deadline) => to.searchBatchHybrid(call.body, deadline));
+    return answered("batchHybrid", call, call.body);
   },
   async recommend(call) {
     const { positive, negative } = call.body;
     await call.work.task.finish(readExamples(positive, "positive"));
     await call.work.task.finish(readExamples(negative ?? [], "negative"));
-    return one<ByExample>(call, (to, deadline) => to.recommend(call.body, deadline));
+    return answered("recommend", call, call.body);
   },
   neighbors(call) {
-    const body = fieldParameters(call.query, Neighbors);
-    return one<ByExample>({ ...call, body }, (to, deadline) =>
-      to.neighbors(call.params.vector_id, body, deadline),
-    );
+    const { vector_id } = call.params;
+    return answered("neighbors", call, { ...fieldParameters(call.query, Neighbors), vector_id });
   },
 };
 
-type ByExample = Pick<Collection, "recommend" | "neighbors">;
+type SearchCall = Pick<Call<"searchDense">, "database" | "params" | "deadline" | "work">;
 
-type SearchCall<C = ThreadCollection> = Pick<Call<"searchDense">, "params" | "deadline" | "work"> & {
-  readonly database: { collection(name: string): C };
-  readonly body: Amount;
-};
-type Search<T, C = ThreadCollection> = (collection: C, deadline: Deadline) => Promise<T>;
-
-/** Handles a request with one query. */
-async function one<C>(
-  call: SearchCall<C>,
-  search: Search<SearchResponse, C>,
+async function answered<K extends SearchKind>(
+  kind: K,
+  { database, params, deadline, work }: SearchCall,
+  request: SearchRequest<K>,
 ): Promise<JsonText | JsonPieces> {
-  const { database, params, deadline, work, body } = call;
+  const body: Amount = request;
   const waits = work.expect(expectedMs(body));
   if (waits !== undefined) await waits;
-  const response = await search(database.collection(params.collection_id), deadline);
-  assertAnswer(response, body);
+  const found: SearchResponse | SearchResponse[] = await database
+    .collection(params.collection_id)
+    .search(kind, request, deadline);
+  if (Array.isArray(found)) {
+    invariant(
+      found.length === queryCount(body),
+      () => `${queryCount(body)} queries have ${found.length} answers`,
+    );
+    for (const response of found) assertAnswer(response, body);
+    return work.task.finish(encoded((out) => responsesJson(found, body, out)));
+  }
+  assertAnswer(found, body);
   // One call for all: each further one costs as much as five results.
   const isSmall =
     body.explain !== true && body.walk !== true && body.return_raw_text !== true && !hasOwnJson(body);
-  if (response.results.length <= resultsAtOnce && isSmall) return json(response);
-  return work.task.finish(encoded((out) => responseJson(response, body, out)));
+  if (found.results.length <= resultsAtOnce && isSmall) return json(found);
+  return work.task.finish(encoded((out) => responseJson(found, body, out)));
 }
 
 /** Results without texts and explanations that are encoded without steps. */
 const resultsAtOnce = 64;
-
-/** Handles a request with many queries. */
-async function batch(
-  call: SearchCall,
-  search: Search<readonly SearchResponse[]>,
-): Promise<JsonText | JsonPieces> {
-  const { database, params, deadline, work, body } = call;
-  const waits = work.expect(expectedMs(body));
-  if (waits !== undefined) await waits;
-  const responses = await search(database.collection(params.collection_id), deadline);
-  invariant(
-    responses.length === queryCount(body),
-    () => `${queryCount(body)} queries have ${responses.length} answers`,
-  );
-  for (const response of responses) assertAnswer(response, body);
-  return work.task.finish(encoded((out) => responsesJson(responses, body, out)));
-}
 
 function* encoded(write: (out: JsonWriter) => Steps<void>): Steps<JsonText | JsonPieces> {
   const out = new JsonWriter();

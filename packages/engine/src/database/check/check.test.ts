@@ -502,8 +502,8 @@ it("[Z4] repair takes everything over from undamaged data but the open transacti
   for (let i = 0; i < 60; i++)
     if (i !== 5) expect(after.get(`v${i}`).toJson()).toBe(before.get(`v${i}`).toJson());
   expect(after.has("v5")).toBe(false);
-  expect((await after.searchText({ query_text: "quick dogs" })).results).toEqual(
-    (await before.searchText({ query_text: "quick dogs" })).results,
+  expect((await after.search("text", { query_text: "quick dogs" })).results).toEqual(
+    (await before.search("text", { query_text: "quick dogs" })).results,
   );
 });
 
@@ -587,7 +587,7 @@ it("[C1] replacing a record whose stored form is damaged repairs the collection"
   await collection.upsert([record(17)]);
   expect(collection.get("v17").toRecord().metadata).toEqual({ i: 17 });
   await collection.indexed();
-  expect((await collection.searchText({ query_text: "17", top_k: 5 })).results[0].id).toBe("v17");
+  expect((await collection.search("text", { query_text: "17", top_k: 5 })).results[0].id).toBe("v17");
   await shut();
   expect((await checkDirectory(directory)).findings).toEqual([]);
 });

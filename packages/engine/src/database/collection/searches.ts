@@ -4,7 +4,6 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { type IndexKind, kinds, type Recall } from "@quiverdb/protocol/shapes/index-definition";
-import type * as search from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { turned } from "../../base/scheduler.ts";
@@ -34,9 +33,6 @@ import type { CollectionState } from "./state.ts";
 /** After a search was rejected because an index lags. */
 const retryAfterSeconds = 2;
 
-type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
-type Answering = Tail<Parameters<typeof answer<View>>>;
-
 export class Searches implements Searched<View> {
   readonly #state: CollectionState;
   readonly #load: LoadState;
@@ -57,108 +53,16 @@ export class Searches implements Searched<View> {
     this.beams = new BeamTable();
   }
 
-  searchDense(
-    request: search.DenseSearch,
+  async search<K extends plan.SearchKind>(
+    kind: K,
+    request: plan.SearchRequest<K>,
     options?: CallOptions,
     rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planDense(definition, request), options, undefined, rows);
-  }
-
-  searchBatchDense(
-    request: search.BatchDenseSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchDense(definition, request), options, kinds.dense, rows);
-  }
-
-  recommend(
-    request: search.Recommend,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    return this.#answerOne(
-      (definition) => plan.planRecommend(definition, request),
-      options,
-      kinds.dense,
-      rows,
-    );
-  }
-
-  neighbors(
-    id: string,
-    request: Parameters<Collection["neighbors"]>[1] = {},
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    const makePlan = (definition: CollectionDefinition) => plan.planNeighbors(definition, id, request);
-    return this.#answerOne(makePlan, options, kinds.dense, rows);
-  }
-
-  searchSparse(
-    request: search.SparseSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planSparse(definition, request), options, undefined, rows);
-  }
-
-  searchBatchSparse(
-    request: search.BatchSparseSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#answer(
-      (definition) => plan.planBatchSparse(definition, request),
-      options,
-      kinds.sparse,
-      rows,
-    );
-  }
-
-  searchText(
-    request: search.TextSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planText(definition, request), options, undefined, rows);
-  }
-
-  searchBatchText(
-    request: search.BatchTextSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchText(definition, request), options, kinds.text, rows);
-  }
-
-  searchHybrid(
-    request: search.HybridSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.SearchResponse> {
-    return this.#answerOne((definition) => plan.planHybrid(definition, request), options, undefined, rows);
-  }
-
-  searchBatchHybrid(
-    request: search.BatchHybridSearch,
-    options?: CallOptions,
-    rows: Rows | null = null,
-  ): Promise<search.BatchSearchResponse> {
-    return this.#answer((definition) => plan.planBatchHybrid(definition, request), options, undefined, rows);
-  }
-
-  async #answer(...how: Answering): Promise<search.SearchResponse[]> {
-    const answers = await this.#state.gate.pass(() => answer(this, ...how));
-    const [, options] = how;
+  ): Promise<plan.SearchAnswer<K>> {
+    const found = await this.#state.gate.pass(() => answer(this, kind, request, options, rows));
     // A program that searches in a loop; a server's requests come from the event loop, and have accounts.
     if (options === undefined) await turned();
-    return answers;
-  }
-
-  async #answerOne(...how: Answering): Promise<search.SearchResponse> {
-    return (await this.#answer(...how))[0];
+    return found;
   }
 
   get definition(): CollectionDefinition {

@@ -1,7 +1,6 @@
 // A collection in memory, of the modules that run without Node.js: store, log, indexer and searches in one thread.
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
-import type * as search from "@quiverdb/protocol/shapes/search";
 import { Background } from "../../base/background.ts";
 import type { Deadline } from "../../base/deadline.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
@@ -19,7 +18,7 @@ import { Indexer } from "../../indexing/indexer.ts";
 import { LocalSequencer, randomOpId } from "../../log/sequencer.ts";
 import { answer, type Searched } from "../../query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
-import * as plan from "../../query/plan.ts";
+import type * as plan from "../../query/plan.ts";
 import { BeamTable, beamWidth } from "../../query/recall.ts";
 import { requireIndexes } from "../../query/require-indexes.ts";
 import type { View } from "../../runtime/view.ts";
@@ -85,20 +84,8 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
     this.#indexer.wake();
   }
 
-  async searchDense(request: search.DenseSearch): Promise<search.SearchResponse> {
-    return (await answer(this, (definition) => plan.planDense(definition, request), {}))[0];
-  }
-
-  async searchSparse(request: search.SparseSearch): Promise<search.SearchResponse> {
-    return (await answer(this, (definition) => plan.planSparse(definition, request), {}))[0];
-  }
-
-  async searchText(request: search.TextSearch): Promise<search.SearchResponse> {
-    return (await answer(this, (definition) => plan.planText(definition, request), {}))[0];
-  }
-
-  async searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse> {
-    return (await answer(this, (definition) => plan.planHybrid(definition, request), {}))[0];
+  search<K extends plan.SearchKind>(kind: K, request: plan.SearchRequest<K>): Promise<plan.SearchAnswer<K>> {
+    return answer(this, kind, request, {});
   }
 
   lookUpIn(view: View): FilterLookUp {

@@ -3,6 +3,7 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import type * as search from "@quiverdb/protocol/shapes/search";
 import type { VectorWrite } from "../../collection/schema.ts";
+import type { Collection } from "../contract.ts";
 
 /** What the steps need of a collection. */
 export interface SteppedCollection {
@@ -10,10 +11,7 @@ export interface SteppedCollection {
   delete(id: string): Promise<void>;
   /** Resolves when all indexes have all records in their final places. */
   built(): Promise<void>;
-  searchDense(request: search.DenseSearch): Promise<search.SearchResponse>;
-  searchSparse(request: search.SparseSearch): Promise<search.SearchResponse>;
-  searchText(request: search.TextSearch): Promise<search.SearchResponse>;
-  searchHybrid(request: search.HybridSearch): Promise<search.SearchResponse>;
+  search: Collection["search"];
 }
 
 const dimension = 16;
@@ -83,11 +81,11 @@ export async function takeSteps(collection: SteppedCollection): Promise<search.S
       // Wide enough to find every record, so that the answer does not depend on the threads that built the graph.
       const wide = { query_vector, top_k: 10, ef_search: records };
       answers.push(
-        await collection.searchDense(wide),
-        await collection.searchDense({ query_vector, top_k: 10, exact: true }),
-        await collection.searchSparse({ query_terms, top_k: 10 }),
-        await collection.searchText({ query: query_text, top_k: 10, return_raw_text: true }),
-        await collection.searchHybrid({ ...wide, query_terms, query_text, explain: true }),
+        await collection.search("dense", wide),
+        await collection.search("dense", { query_vector, top_k: 10, exact: true }),
+        await collection.search("sparse", { query_terms, top_k: 10 }),
+        await collection.search("text", { query: query_text, top_k: 10, return_raw_text: true }),
+        await collection.search("hybrid", { ...wide, query_terms, query_text, explain: true }),
       );
     }
   };

@@ -14,6 +14,7 @@ import type { Account } from "../../base/fair-queue.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
+import type { SearchKind } from "../../query/plan.ts";
 import type { SharedView } from "../../runtime/view.ts";
 import type { SharedWords } from "./shared-state.ts";
 
@@ -59,20 +60,8 @@ export type ViewAnswer =
   | ({ lease: number } & Pick<AcquiredView, "posted" | "matching" | "isWarned">)
   | undefined;
 
-export const searchMethods = [
-  "searchDense",
-  "searchBatchDense",
-  "searchSparse",
-  "searchBatchSparse",
-  "searchText",
-  "searchBatchText",
-  "searchHybrid",
-  "searchBatchHybrid",
-] as const;
-export type SearchMethod = (typeof searchMethods)[number];
-
 /** `rows`: the filter of the records that the caller sees; null: all. */
 type OfCaller = { name: string; rows: Filter | null; caller: Caller };
-export type SearchCall = OfCaller & { method: SearchMethod; request: unknown };
+export type SearchCall = OfCaller & { kind: SearchKind; request: object };
 export type UpsertCall = OfCaller & { batch: Uint8Array; records: number };
 export type DeleteCall = OfCaller & { id: string };

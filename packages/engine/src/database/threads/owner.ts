@@ -12,7 +12,7 @@ import { Rows } from "../../collection/rows.ts";
 import { type PostedResponse, postedResponse } from "../../query/result.ts";
 import type { CallContext, Calls, Handlers } from "../../runtime/calls.ts";
 import type { OpenCollection } from "../collection.ts";
-import type { Restricted } from "../restricted-collection.ts";
+import type { CollectionCalls, RestrictedCalls } from "../collection-calls.ts";
 import type {
   AcquiredView,
   Attachable,
@@ -70,9 +70,9 @@ export class ThreadsOwner {
   }
 
   /** The collection as it is for the caller. */
-  #collectionOf({ name, rows }: Pick<SearchCall, "name" | "rows">): OpenCollection | Restricted {
+  #collectionOf({ name, rows }: Pick<SearchCall, "name" | "rows">): CollectionCalls | RestrictedCalls {
     const collection = this.#collections.find(name);
-    return rows === null ? collection : collection.restrictedTo(new Rows(rows));
+    return rows === null ? collection.calls : collection.restrictedTo(new Rows(rows));
   }
 
   /** A thread begins to search. */
@@ -101,8 +101,8 @@ export class ThreadsOwner {
     );
   }
 
-  async #search({ method, request, ...of }: SearchCall, limits: CallLimits): Promise<PostedResponse[]> {
-    const found = await this.#collectionOf(of)[method](request as never, limits);
+  async #search({ kind, request, ...of }: SearchCall, limits: CallLimits): Promise<PostedResponse[]> {
+    const found = await this.#collectionOf(of).search(kind, request as never, limits);
     return [found].flat().map(postedResponse);
   }
 

@@ -8,29 +8,23 @@
 import "../../runtime/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
-import { kinds } from "@quiverdb/protocol/shapes/index-definition";
-import type * as search from "@quiverdb/protocol/shapes/search";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import type { CollectionDefinition } from "../../collection/definition.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { answer } from "../../query/answer.ts";
-import * as plan from "../../query/plan.ts";
+import { answerOf, type SearchAnswer, type SearchKind, type SearchRequest } from "../../query/plan.ts";
 import { type PostedResponse, receivedResponse } from "../../query/result.ts";
 import type { Calls, Handlers } from "../../runtime/calls.ts";
 import { storageError } from "../../storage/disk-error.ts";
 import type { Collection } from "../contract.ts";
 import { AttachedCollection, callerOf } from "./attached-collection.ts";
-import { type AttachedView, NeedsOwner } from "./attached-view.ts";
-import type { Attachable, DeleteCall, SearchCall, SearchMethod, UpsertCall } from "./messages.ts";
+import { NeedsOwner } from "./attached-view.ts";
+import type { Attachable, DeleteCall, SearchCall, UpsertCall } from "./messages.ts";
 
 /** What serving threads do with a collection themselves. */
-export type ThreadCollection = Pick<Collection, SearchMethod | "upsert" | "delete">;
+export type ThreadCollection = Pick<Collection, "search" | "upsert" | "delete">;
 
 /** Memory of ids of records, of all collections. */
 const identityBytesMax = 32 * 2 ** 20;
-
-type Answering = Parameters<typeof answer<AttachedView>> extends [unknown, ...infer Rest] ? Rest : never;
-type MakePlan = Answering[0];
 
 export class ThreadDatabase {
   readonly #slot: number;
@@ -171,62 +165,11 @@ class Forwarding implements ThreadCollection {
     await this.#database.calls.call("delete", call, deadline);
   }
 
-  async searchDense(request: search.DenseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    const make = (definition: CollectionDefinition) => plan.planDense(definition, request);
-    return (await this.#search("searchDense", request, options, make))[0];
-  }
-
-  searchBatchDense(
-    request: search.BatchDenseSearch,
+  async search<K extends SearchKind>(
+    kind: K,
+    request: SearchRequest<K>,
     options?: CallOptions,
-  ): Promise<search.SearchResponse[]> {
-    const make = (definition: CollectionDefinition) => plan.planBatchDense(definition, request);
-    return this.#search("searchBatchDense", request, options, make, kinds.dense);
-  }
-
-  async searchSparse(request: search.SparseSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    const make = (definition: CollectionDefinition) => plan.planSparse(definition, request);
-    return (await this.#search("searchSparse", request, options, make))[0];
-  }
-
-  searchBatchSparse(
-    request: search.BatchSparseSearch,
-    options?: CallOptions,
-  ): Promise<search.SearchResponse[]> {
-    const make = (definition: CollectionDefinition) => plan.planBatchSparse(definition, request);
-    return this.#search("searchBatchSparse", request, options, make, kinds.sparse);
-  }
-
-  async searchText(request: search.TextSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    const make = (definition: CollectionDefinition) => plan.planText(definition, request);
-    return (await this.#search("searchText", request, options, make))[0];
-  }
-
-  searchBatchText(request: search.BatchTextSearch, options?: CallOptions): Promise<search.SearchResponse[]> {
-    const make = (definition: CollectionDefinition) => plan.planBatchText(definition, request);
-    return this.#search("searchBatchText", request, options, make, kinds.text);
-  }
-
-  async searchHybrid(request: search.HybridSearch, options?: CallOptions): Promise<search.SearchResponse> {
-    const make = (definition: CollectionDefinition) => plan.planHybrid(definition, request);
-    return (await this.#search("searchHybrid", request, options, make))[0];
-  }
-
-  searchBatchHybrid(
-    request: search.BatchHybridSearch,
-    options?: CallOptions,
-  ): Promise<search.SearchResponse[]> {
-    const make = (definition: CollectionDefinition) => plan.planBatchHybrid(definition, request);
-    return this.#search("searchBatchHybrid", request, options, make);
-  }
-
-  async #search(
-    method: SearchMethod,
-    request: object,
-    options: CallOptions | undefined,
-    makePlan: MakePlan,
-    kind?: Answering[2],
-  ): Promise<search.SearchResponse[]> {
+  ): Promise<SearchAnswer<K>> {
     const deadline = Deadline.of(options);
     if (this.#rows === null && !isForOwner(request)) {
       try {
@@ -234,14 +177,14 @@ class Forwarding implements ThreadCollection {
         const collection = known instanceof Promise ? await known : known;
         const filter = oneFilterOf(request);
         const searched = filter === undefined ? collection : collection.filteredBy(filter);
-        return await collection.search(() => answer(searched, makePlan, deadline, kind));
+        return await collection.search(() => answer(searched, kind, request, deadline));
       } catch (error) {
         if (!(error instanceof NeedsOwner)) throw error;
       }
     }
     deadline.check();
-    const call: SearchCall = { ...this.#of(deadline), method, request };
+    const call: SearchCall = { ...this.#of(deadline), kind, request };
     const found = await this.#database.calls.call<PostedResponse[]>("search", call, deadline);
-    return found.map(receivedResponse);
+    return answerOf(kind, found.map(receivedResponse));
   }
 }

@@ -7,10 +7,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { SearchKind } from "../../query/plan.ts";
 import { Calls } from "../../runtime/calls.ts";
 import type { Collection, Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";
-import type { SearchMethod } from "./messages.ts";
 
 const random = randomNumbers(1);
 const below = (n: number) => Math.floor(random() * n);
@@ -53,8 +53,8 @@ class Thread {
     threads.push(this);
   }
 
-  ask<T>(name: string, method: SearchMethod | "upsert" | "delete", args: unknown): Promise<T> {
-    return this.calls.call<T>("ask", { name, method, args });
+  ask<T>(name: string, call: SearchKind | "upsert" | "delete", args: unknown): Promise<T> {
+    return this.calls.call<T>("ask", { name, call, args });
   }
 
   /** By an error that nobody catches: a thread that is terminated in a call of LMDB takes the process with it. */
@@ -102,13 +102,13 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const requests = (): [SearchMethod, object][] => [
-  ["searchDense", { query_vector: vector(), top_k: 5 }],
-  ["searchDense", { query_vector: vector(), top_k: 5, exact: true }],
-  ["searchSparse", { query_terms: terms().map(([index, value]) => ({ index, value })), top_k: 5 }],
-  ["searchText", { query: text(), top_k: 5, return_raw_text: true }],
+const requests = (): [SearchKind, object][] => [
+  ["dense", { query_vector: vector(), top_k: 5 }],
+  ["dense", { query_vector: vector(), top_k: 5, exact: true }],
+  ["sparse", { query_terms: terms().map(([index, value]) => ({ index, value })), top_k: 5 }],
+  ["text", { query: text(), top_k: 5, return_raw_text: true }],
   [
-    "searchHybrid",
+    "hybrid",
     {
       query_vector: vector(),
       query_terms: terms().map(([index, value]) => ({ index, value })),
@@ -116,14 +116,14 @@ const requests = (): [SearchMethod, object][] => [
       top_k: 5,
     },
   ],
-  ["searchBatchDense", { queries: [{ vector: vector() }, { vector: vector() }], top_k: 3 }],
-  ["searchBatchText", { queries: [text(), text()], top_k: 3 }],
+  ["batchDense", { queries: [{ vector: vector() }, { vector: vector() }], top_k: 3 }],
+  ["batchText", { queries: [text(), text()], top_k: 3 }],
   [
-    "searchDense",
+    "dense",
     { query_vector: vector(), top_k: 5, include: ["metadata", "text", "sparse_values", "dense_values"] },
   ],
-  ["searchText", { query: text(), top_k: 5, explain: true }],
-  ["searchDense", { query_vector: vector(), top_k: 5, filter: { n: { gte: 100 } }, include: ["metadata"] }],
+  ["text", { query: text(), top_k: 5, explain: true }],
+  ["dense", { query_vector: vector(), top_k: 5, filter: { n: { gte: 100 } }, include: ["metadata"] }],
 ];
 
 /** Resolves when the indexes have everything, and are measured. */
@@ -146,10 +146,8 @@ test("[N3] a thread answers every kind of search as the owner does, without aski
   await collection.indexed();
   const thread = new Thread(1);
   for (let round = 0; round < 10; round++)
-    for (const [method, request] of requests())
-      expect(await thread.ask("c", method, request)).toEqual(
-        await (collection[method] as (request: object) => unknown)(request),
-      );
+    for (const [kind, request] of requests())
+      expect(await thread.ask("c", kind, request)).toEqual(await collection.search(kind, request as never));
   // Only those that are explained.
   expect(await thread.calls.call("forwarded", {})).toBe(10);
 });
@@ -160,17 +158,17 @@ test("[N14] a thread that searched while the graph was young searches as the own
   const queries = Array.from({ length: 100 }, () => ({ query_vector: vector(), top_k: 10 }));
   for (let i = 0; i < 6_000; i += 500) {
     await collection.upsert(Array.from({ length: 500 }, (_, n) => record(i + n)));
-    await thread.ask("c", "searchDense", queries[0]);
+    await thread.ask("c", "dense", queries[0]);
   }
   await ready(collection);
   for (const query of queries)
-    expect(await thread.ask("c", "searchDense", query)).toEqual(await collection.searchDense(query));
+    expect(await thread.ask("c", "dense", query)).toEqual(await collection.search("dense", query));
   const asked = () => thread.calls.call<number>("viewsAsked", {});
   await rested();
-  for (const query of queries.slice(0, 10)) await thread.ask("c", "searchDense", query);
+  for (const query of queries.slice(0, 10)) await thread.ask("c", "dense", query);
   const once = await asked();
   await sleep(1_000);
-  for (const query of queries) await thread.ask("c", "searchDense", query);
+  for (const query of queries) await thread.ask("c", "dense", query);
   expect(await asked()).toBe(once);
 }, 180_000);
 
@@ -198,18 +196,18 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
   ];
   const compareAll = async () => {
     for (const filter of filters) {
-      const requests: [SearchMethod, object][] = [
-        ["searchDense", { query_vector: vector(), top_k: 8, filter, include: ["metadata"] }],
-        ["searchDense", { query_vector: vector(), top_k: 8, filter, exact: true }],
-        ["searchText", { query: text(), top_k: 8, filter }],
-        ["searchHybrid", { query_vector: vector(), query_text: text(), top_k: 8, filter }],
-        ["searchBatchDense", { queries: [{ vector: vector() }, { vector: vector(), filter }], top_k: 3 }],
+      const requests: [SearchKind, object][] = [
+        ["dense", { query_vector: vector(), top_k: 8, filter, include: ["metadata"] }],
+        ["dense", { query_vector: vector(), top_k: 8, filter, exact: true }],
+        ["text", { query: text(), top_k: 8, filter }],
+        ["hybrid", { query_vector: vector(), query_text: text(), top_k: 8, filter }],
+        ["batchDense", { queries: [{ vector: vector() }, { vector: vector(), filter }], top_k: 3 }],
       ];
       // A text that is no time is refused where times are declared.
       const outcome = (found: Promise<unknown>) => found.catch(({ code, message }) => ({ code, message }));
-      for (const [method, request] of requests)
-        expect(await outcome(thread.ask("c", method, request))).toEqual(
-          await outcome((collection[method] as (request: object) => Promise<unknown>)(request)),
+      for (const [kind, request] of requests)
+        expect(await outcome(thread.ask("c", kind, request))).toEqual(
+          await outcome(collection.search(kind, request as never)),
         );
     }
   };
@@ -221,9 +219,9 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
   expect(await thread.calls.call("forwarded", {})).toBe(2 * filters.length);
   // What is wrong with a filter is the owner's to say.
   const misspelt = { query_vector: vector(), top_k: 8, filter: { nn: 3 } };
-  const warned = await thread.ask("c", "searchDense", misspelt);
+  const warned = await thread.ask("c", "dense", misspelt);
   expect(warned).toMatchObject({ results: [], warnings: [{ code: "absent_field", path: "filter.nn" }] });
-  expect(warned).toEqual(await collection.searchDense(misspelt));
+  expect(warned).toEqual(await collection.search("dense", misspelt));
   // Declared times compare as times.
   await collection.createMetadataIndex("day", { type: "datetime" });
   await compareAll();
@@ -245,7 +243,7 @@ test("[I7] a thread finds at once what was acknowledged, whoever wrote it, and n
   ];
   const found = async (thread: Thread, values: number[]) => {
     const request = { query_vector: values, top_k: 1, exact: true };
-    const { results } = await thread.ask<{ results: { id: string }[] }>("c", "searchDense", request);
+    const { results } = await thread.ask<{ results: { id: string }[] }>("c", "dense", request);
     return results[0]?.id;
   };
   for (let i = 0; i < 120; i++) {
@@ -264,11 +262,11 @@ test("[I7] a thread finds at once what was acknowledged, whoever wrote it, and n
     all.map(async (i) => {
       await writers[i % 3](i);
       for (const thread of [first, second])
-        for (const [method, request] of requests()) await thread.ask("c", method, request);
+        for (const [kind, request] of requests()) await thread.ask("c", kind, request);
       if (i % 2 === 0) await first.ask("c", "delete", `record ${i}`);
     }),
   );
-  const left = await first.ask<{ results: { id: string }[] }>("c", "searchDense", {
+  const left = await first.ask<{ results: { id: string }[] }>("c", "dense", {
     query_vector: vector(),
     top_k: 1_000,
   });
@@ -283,7 +281,7 @@ test("[O3] a search is not ended by the deadline of another one that asks the ow
   const search = (n: number, timeoutMs?: number) =>
     thread.calls.call("ask", {
       name: "c",
-      method: "searchDense",
+      call: "dense",
       args: { query_vector: vector(), top_k: 5, filter: { half: { gte: n / 7 } } },
       timeoutMs,
     });
@@ -302,7 +300,7 @@ test("a thread does not go on scanning records that were in no graph when it ask
   await collection.upsert(Array.from({ length: 1_500 }, (_, i) => record(i)));
   await collection.indexed();
   const thread = new Thread(1);
-  const search = () => thread.ask("c", "searchDense", { query_vector: vector(), top_k: 5 });
+  const search = () => thread.ask("c", "dense", { query_vector: vector(), top_k: 5 });
   const asked = () => thread.calls.call<number>("viewsAsked", {});
   await search();
   const isWaiting = () => {
@@ -331,18 +329,18 @@ test("deleted indexes, unloaded and replaced collections are noticed by the next
   await collection.upsert(Array.from({ length: 50 }, (_, i) => record(i)));
   const thread = new Thread(1);
   const sparse = { query_terms: [{ index: 1, value: 1 }], top_k: 5 };
-  await thread.ask("c", "searchSparse", sparse);
+  await thread.ask("c", "sparse", sparse);
   await collection.unload();
-  await thread.ask("c", "searchSparse", sparse);
+  await thread.ask("c", "sparse", sparse);
   expect(database.loadedCollections()).toEqual(["c"]);
   await collection.deleteIndex("sparse");
-  await expect(thread.ask("c", "searchSparse", sparse)).rejects.toThrow(/no sparse index/);
+  await expect(thread.ask("c", "sparse", sparse)).rejects.toThrow(/no sparse index/);
   await database.deleteCollection("c");
-  await expect(thread.ask("c", "searchSparse", sparse)).rejects.toThrow(/There is no collection named 'c'/);
+  await expect(thread.ask("c", "sparse", sparse)).rejects.toThrow(/There is no collection named 'c'/);
   await expect(thread.ask("c", "upsert", [record(1)])).rejects.toThrow(/There is no collection/);
   await makeCollection();
-  expect(await thread.ask("c", "searchSparse", sparse)).toEqual({ results: [] });
-  await expect(thread.ask("c", "searchDense", { query_vector: [1], top_k: 1 })).rejects.toMatchObject({
+  expect(await thread.ask("c", "sparse", sparse)).toEqual({ results: [] });
+  await expect(thread.ask("c", "dense", { query_vector: [1], top_k: 1 })).rejects.toMatchObject({
     code: "invalid_request",
   });
 });
@@ -353,8 +351,8 @@ test("a thread that dies in the middle of its searches leaves nothing pinned", a
   for (let round = 0; round < 5; round++) {
     const thread = new Thread(1);
     const asked = Array.from({ length: 40 }, () => {
-      const [method, request] = requests()[below(8)];
-      return thread.ask("c", method, request).catch((error: unknown) => error);
+      const [kind, request] = requests()[below(8)];
+      return thread.ask("c", kind, request).catch((error: unknown) => error);
     });
     await Promise.race(asked);
     await collection.upsert(Array.from({ length: 20 }, (_, i) => record(i)));
@@ -363,10 +361,8 @@ test("a thread that dies in the middle of its searches leaves nothing pinned", a
   }
   await collection.indexed();
   const other = new Thread(1);
-  for (const [method, request] of requests())
-    expect(await other.ask("c", method, request)).toEqual(
-      await (collection[method] as (request: object) => unknown)(request),
-    );
+  for (const [kind, request] of requests())
+    expect(await other.ask("c", kind, request)).toEqual(await collection.search(kind, request as never));
   expect((await collection.check()).findings).toEqual([]);
   await collection.unload();
 });

@@ -9,6 +9,9 @@
 
 import { blocksMax, highImpactShare, kinds, longList, windowsMax } from "@quiverdb/kernels/postings";
 
+/** Increase this when the bytes of a segment or a dictionary change: older checkpoints are then ignored. */
+export const postingFormat = 7;
+
 /** Byte offsets of the header's fields: u32, but for the last, f64. */
 export const segmentHeader = {
   bytes: 0,

@@ -4,9 +4,9 @@ import type { SparseIndex as SparseDefinition } from "@quiverdb/protocol/shapes/
 import type { Kind, PreparedRecords } from "../kind.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
-import { postingFormat } from "../postings/format.ts";
 import { postingBytes } from "../postings/memory.ts";
 import { weightHash } from "../postings/posting-hash.ts";
+import { postingFormat } from "../postings/segment-layout.ts";
 import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
 import { defineSparseIndex } from "./definition.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";

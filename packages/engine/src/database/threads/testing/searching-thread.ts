@@ -2,19 +2,23 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "@quiverdb/protocol/invariant";
+import type { SearchKind } from "../../../query/plan.ts";
 import { Calls } from "../../../runtime/calls.ts";
-import type { SearchMethod } from "../messages.ts";
 import { ThreadDatabase } from "../thread-database.ts";
 
 invariant(parentPort !== null, "this is the program of a thread");
 const database = new ThreadDatabase((workerData as { slot: number }).slot);
 
-type Asked = { name: string; method: SearchMethod | "upsert" | "delete"; args: unknown; timeoutMs?: number };
+type Asked = { name: string; call: SearchKind | "upsert" | "delete"; args: unknown; timeoutMs?: number };
 
 const calls = new Calls(parentPort, {
   ...database.handlers,
-  ask: ({ name, method, args, timeoutMs }: Asked) =>
-    database.collection(name)[method](args as never, timeoutMs === undefined ? undefined : { timeoutMs }),
+  ask({ name, call: asked, args, timeoutMs }: Asked): Promise<unknown> {
+    const collection = database.collection(name);
+    const options = timeoutMs === undefined ? undefined : { timeoutMs };
+    if (asked === "upsert" || asked === "delete") return collection[asked](args as never, options);
+    return collection.search(asked, args as never, options);
+  },
   forwarded: () => forwarded,
   viewsAsked: () => viewsAsked,
   die: () => {

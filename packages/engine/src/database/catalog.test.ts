@@ -9,7 +9,7 @@ import { openDatabase } from "./database.ts";
 let dataDir: string;
 
 beforeEach(() => {
-  dataDir = mkdtempSync(join(tmpdir(), "quiver-new-catalog-"));
+  dataDir = mkdtempSync(join(tmpdir(), "quiver-catalog-"));
 });
 afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
