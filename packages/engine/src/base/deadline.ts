@@ -206,9 +206,6 @@ export class Deadline {
   }
 }
 
-// Whoever wants to know passes a trace with the call (`CallOptions`), such as the server for OpenTelemetry. Without one, each step costs a
-// comparison.
-
 export type TraceAttributes = Readonly<Record<string, string | number | boolean>>;
 
 /** A step that has begun. One that fails is not ended: the trace ends with the request. */
@@ -216,7 +213,10 @@ export interface TraceSpan {
   end(attributes?: TraceAttributes): void;
 }
 
-/** Receives the steps of one request. */
+/**
+ * Receives the steps of one request. A caller that wants them passes a trace with the call (`CallOptions`), as the server does for
+ * OpenTelemetry; without a trace, each step costs a comparison.
+ */
 export interface Trace {
   /** A step begins now. @param name such as `plan`, `leg`, `fetch` or `store` */
   begin(name: string, attributes?: TraceAttributes): TraceSpan;

@@ -77,10 +77,12 @@ export function alreadyExists(name: string, advice: string): QuiverError {
   );
 }
 
-// LMDB creates a store in several commits, one for each table. After a power loss, an incomplete catalog would look like a damaged one. So
-// the catalog is created under another name, synced and then renamed: a catalog that exists is complete.
-
-/** Creates an empty catalog durably, if there is none. @throws storage_failed, storage_full */
+/**
+ * Creates an empty catalog durably, if there is none. LMDB creates a store in several commits, one for each table; after a power loss, an
+ * incomplete catalog would look like a damaged one. So the catalog is created under another name, synced and then renamed: a catalog that
+ * exists is complete.
+ * @throws storage_failed, storage_full
+ */
 export async function makeCatalog(dataDir: string): Promise<void> {
   const making = `${catalogDirectory(dataDir)}.new`;
   rmSync(making, { recursive: true, force: true });

@@ -34,12 +34,6 @@ import type { AcquiredView, Attachable } from "./threads/messages.ts";
 export class OpenCollection {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
-  readonly #load: LoadState;
-  readonly #records: Records;
-  readonly #indexes: IndexAdministration;
-  readonly #searches: Searches;
-  readonly #checks: Checks;
-  readonly #transactions: Transactions;
   readonly #parts: CollectionParts;
   /** What a caller can do who sees all of it. */
   readonly calls: CollectionCalls;
@@ -54,28 +48,23 @@ export class OpenCollection {
       updaterDependencies(state, undefined, () => null),
     );
     const writes = new Writes(state, this.#memory);
-    this.#transactions = new Transactions(state, this.#memory, writes);
-    this.#load = new LoadState(state, this.#memory, {
-      onLoading: () => this.#searches.forgetRecall(),
-      onIndexed: (version) => this.#transactions.completeTransactions(version),
-      onUnloaded: () => this.#transactions.completeTransactions(Number.POSITIVE_INFINITY),
+    const transactions = new Transactions(state, this.#memory, writes);
+    const forgetRecall = () => this.#parts.searches.forgetRecall();
+    const load = new LoadState(state, this.#memory, {
+      onLoading: forgetRecall,
+      onIndexed: (version) => transactions.completeTransactions(version),
+      onUnloaded: () => transactions.completeTransactions(Number.POSITIVE_INFINITY),
     });
-    this.#searches = new Searches(state, this.#load);
-    this.#indexes = new IndexAdministration(state, this.#memory, this.#load, writes, () =>
-      this.#searches.forgetRecall(),
-    );
-    this.#records = new Records(state);
-    this.#checks = new Checks(state);
     this.#parts = {
       state,
-      load: this.#load,
+      load,
       writes,
-      records: this.#records,
+      records: new Records(state),
       matches: new Matches(state),
-      indexes: this.#indexes,
-      searches: this.#searches,
-      checks: this.#checks,
-      transactions: this.#transactions,
+      indexes: new IndexAdministration(state, this.#memory, load, writes, forgetRecall),
+      searches: new Searches(state, load),
+      checks: new Checks(state),
+      transactions,
       describe: () => this.#describe(),
     };
     this.calls = collectionCalls(this.#parts);
@@ -83,8 +72,8 @@ export class OpenCollection {
 
   /** Call it once, after opening. @param isLoaded whether to load the indexes */
   start(isLoaded: boolean): void {
-    if (isLoaded) this.#load.startIndexes();
-    else this.#transactions.completeTransactions(Number.POSITIVE_INFINITY);
+    if (isLoaded) this.#parts.load.startIndexes();
+    else this.#parts.transactions.completeTransactions(Number.POSITIVE_INFINITY);
   }
 
   get entry(): CatalogEntry {
@@ -109,7 +98,7 @@ export class OpenCollection {
   }
 
   get lastUsedMs(): number {
-    return this.#load.lastUsedMs;
+    return this.#parts.load.lastUsedMs;
   }
 
   /** Bytes that the indexes take when they have all records. */
@@ -205,23 +194,23 @@ export class OpenCollection {
     const { gate, background, store } = this.#state;
     this.#state.isOpen = false;
     gate.close(reason);
-    this.#records.stop(reason);
-    this.#checks.stop(reason);
-    if (isKept) await this.#load.checkpointIndexes();
+    this.#parts.records.stop(reason);
+    this.#parts.checks.stop(reason);
+    if (isKept) await this.#parts.load.checkpointIndexes();
     const { indexer } = this.#state;
     this.#state.indexer = null;
     indexer?.stop(reason);
     background.stop();
     await indexer?.written();
     await gate.empty();
-    await this.#load.settled();
+    await this.#parts.load.settled();
     await this.#state.dependencies.closeInThreads(this.#state.entry.internalId);
     await store.close();
   }
 
   /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */
   workAside<T>(work: (directory: string, signal: AbortSignal) => Promise<T>): Promise<T> {
-    return this.#records.workAside(work);
+    return this.#parts.records.workAside(work);
   }
 
   // ---- Serving threads
@@ -248,13 +237,13 @@ export class OpenCollection {
   ): Promise<AcquiredView> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
-      const view = await this.#searches.acquireView(needed, deadline);
+      const view = await this.#parts.searches.acquireView(needed, deadline);
       try {
-        const definitions = this.#searches.indexDefinitions(view.readTxn);
+        const definitions = this.#parts.searches.indexDefinitions(view.readTxn);
         // First: if fields are declared meanwhile, the thread sees that what it got is from before.
         const posted = { view: view.shared, definitions };
         const matching =
-          filter === undefined ? undefined : await this.#searches.matching(view, filter, deadline);
+          filter === undefined ? undefined : await this.#parts.searches.matching(view, filter, deadline);
         const { set, isWarned = false } = matching ?? {};
         return { posted, matching: set?.shared, isWarned, release: () => view.unpin() };
       } catch (error) {
@@ -271,11 +260,11 @@ export class OpenCollection {
 
   /** Creates the index that `auto_create_index` requests. */
   createAutomatic(kind: IndexKind): Promise<void> {
-    return this.#indexes.createAutomatic(kind);
+    return this.#parts.indexes.createAutomatic(kind);
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */
   abortIdleTransaction(idleMs: number): Promise<void> {
-    return this.#transactions.abortIdleTransaction(idleMs);
+    return this.#parts.transactions.abortIdleTransaction(idleMs);
   }
 }

@@ -5,11 +5,11 @@ import { equality } from "./equality.ts";
 import { order } from "./order.ts";
 import { textPart } from "./text-part.ts";
 
-// Null counts as absent, as everywhere in the interface, and so does an array without elements, because an array stands for its elements.
-// An object counts as a value.
-
-/** Any value. */
-export class AnyValue implements Condition {
+/**
+ * `exists`: the field has any value. Null counts as absent, as everywhere in the interface, and so does an array without elements, because an
+ * array stands for its elements. An object counts as a value.
+ */
+class AnyValue implements Condition {
   readonly key = "exists";
   readonly types = null;
 
@@ -29,7 +29,7 @@ export class AnyValue implements Condition {
 
 const expects = "true or false";
 
-export const presence: readonly Operator[] = [
+const presence: readonly Operator[] = [
   {
     name: "exists",
     expects,

@@ -77,10 +77,11 @@ export class Explainer {
   }
 }
 
-// Told after the search, from the same view, by legs that replay what they did; a search that is not asked for it does none of this. It tells
-// of all records of the collection, so callers who see only some are not told.
-
-/** The parts of a response about the work of the query that was searched last. @param legs of it */
+/**
+ * The parts of a response about the work of the query that was searched last. The legs replay what they did, on the same view; a search that
+ * is not asked for its work does none of this. The work tells of all records of the collection, so callers who see only some do not get it.
+ * @param legs of the query
+ */
 export function* accountOf(
   view: SearchedView,
   legs: readonly SearchedLeg[],

@@ -78,7 +78,7 @@ export class PackedFile {
     this.#path = path;
   }
 
-  /** Made once, however many ask at once: of 64 that each hashed a megabyte, the others waited for a quarter of a second. */
+  /** Made once, however many ask at once, and again after a read that failed. */
   async #hashed(): Promise<string> {
     this.#hash ??= readFile(this.#path).then(hashOf);
     try {

@@ -38,8 +38,8 @@ type AnswerOf<Name extends RouteName> =
       ? JsonText | Promise<JsonText | JsonPieces>
       : void | Promise<void>;
 
-/** The routes that serving threads answer themselves; all others are the owner's. */
-export const threadRoutes = [
+/** Searches that serving threads answer themselves. */
+export const threadSearches = [
   "searchDense",
   "searchBatchDense",
   "searchSparse",
@@ -48,6 +48,11 @@ export const threadRoutes = [
   "searchBatchText",
   "searchHybrid",
   "searchBatchHybrid",
+] as const satisfies readonly RouteName[];
+
+/** All routes that serving threads answer themselves; the others are the owner's. */
+export const threadRoutes = [
+  ...threadSearches,
   "streamingUpsert",
   "streamingDelete",
   "streamingDeleteAlias",

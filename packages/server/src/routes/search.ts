@@ -12,19 +12,9 @@ import { Neighbors, type SearchResponse } from "@quiverdb/protocol/shapes/search
 import { arrayJson, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
 import { readExamples, readVector, readVectors } from "../request/dense-vectors.ts";
 import { fieldParameters } from "../request/query.ts";
-import type { Call, Handlers } from "./handlers.ts";
+import type { Call, Handlers, threadSearches } from "./handlers.ts";
 
-type SearchName =
-  | "searchDense"
-  | "searchBatchDense"
-  | "searchSparse"
-  | "searchBatchSparse"
-  | "searchText"
-  | "searchBatchText"
-  | "searchHybrid"
-  | "searchBatchHybrid"
-  | "recommend"
-  | "neighbors";
+type SearchName = (typeof threadSearches)[number] | "recommend" | "neighbors";
 
 export const searchHandlers: Handlers<SearchName> = {
   searchDense(call) {

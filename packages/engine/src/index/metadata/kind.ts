@@ -130,7 +130,7 @@ function fieldOf(name: string): Field {
   return field;
 }
 
-// By the layout of its values, from a sample of the records: so many values each, and of strings so many different ones. Columns are partly
+// The size of an index is estimated by the layout of its values, from a sample of the records: so many values each, and of strings so many different ones. Columns are partly
 // unused after they have grown, so the estimate is within about a third.
 
 /** Of columns that double when they are full, and of those that grow by a quarter. */

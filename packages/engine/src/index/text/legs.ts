@@ -108,10 +108,6 @@ function refusePhrases(legs: readonly TextLeg[]): void {
   }
 }
 
-// A caller that sees only some records must not learn of the others by scores. So N, the average length and the frequencies of terms are
-// those of the records that it sees. They are counted where they are needed first, in steps, and remembered with the set of these records,
-// which is made for one version and one filter (query/filter/set-cache.ts).
-
 /** Terms whose frequencies are remembered for a set. */
 const termsMax = 10_000;
 
@@ -121,7 +117,10 @@ type Counted = TextStatistics & { readonly frequencies: Map<string, number> };
 const known = new WeakMap<OrdinalBitmap, WeakMap<TextReader, Counted>>();
 
 /**
- * The statistics of these records, with the frequencies of some terms.
+ * The statistics of these records, with the frequencies of some terms. A caller that sees only some records must not learn of the others by
+ * scores: so the number of texts, their average length and the frequencies of terms are those of the records that the caller sees. They are
+ * counted where they are needed first, in steps, and remembered with the set of these records, which is made for one version and one filter
+ * (query/filter/set-cache.ts).
  * @param rows made for the searched version; it can have ordinals that the version does not see
  * @param visible returns the visibility test; called again after each step
  */
