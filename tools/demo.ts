@@ -10,8 +10,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Collection, createClient, type RecordInput } from "@quiverdb/client";
-import { examples } from "@quiverdb/protocol/examples";
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { SearchResult } from "@quiverdb/protocol/shapes/search";
 import { startServer } from "@quiverdb/server/server";
 import { readOptions } from "./options.ts";
@@ -301,15 +300,15 @@ async function makeArticles(url: string, adminKey: string): Promise<void> {
     "createTextIndex",
     "createMetadataIndex",
     "streamingUpsert",
-  ] as const satisfies readonly RouteName[];
+  ] as const satisfies readonly OperationName[];
   for (const step of steps) {
-    const { method, path } = routes[step];
+    const { method, path, examples } = operations[step];
     const response = await fetch(
       url + path.replace("{collection_id}", "articles").replace("{field}", "year"),
       {
         method,
         headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
-        body: JSON.stringify(examples[step][0]),
+        body: JSON.stringify(examples[0]),
       },
     );
     if (!response.ok) throw new Error(`${step}: ${await response.text()}`);

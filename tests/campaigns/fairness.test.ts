@@ -1,7 +1,7 @@
 // A short form of tests/campaigns/fairness.ts: three attacks for two seconds each, and few words. Times are for the long form, on a quiet
 // machine.
 
-import { routes } from "@quiverdb/protocol/routes";
+import { operations } from "@quiverdb/engine/operations/operations";
 import { expect, test } from "vitest";
 import { allAttacks } from "./fairness/attacker.ts";
 import { generatedAttacks } from "./fairness/attacks.ts";
@@ -11,7 +11,7 @@ import { fairness } from "./fairness.ts";
 test("[O10] there is an attack for each endpoint that a reader or a writer may call in a loop", () => {
   const names = new Set(allAttacks().map(({ name }) => name));
   const spared = ["deleteIndex", "unloadCollection"];
-  for (const [name, { role }] of Object.entries(routes))
+  for (const [name, { role }] of Object.entries(operations))
     if (role === "read" || role === "write")
       expect([name, names.has(name)]).toEqual([name, !spared.includes(name)]);
   for (const { next } of [...generatedAttacks("read"), ...generatedAttacks("write")]) {

@@ -10,7 +10,7 @@
 // To repeat a failure, run one round: round i of a run with seed s is the same as the only round of a run with seed s + i.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Probe } from "./child-probe.ts";
@@ -276,12 +276,17 @@ async function sendAll(
 }
 
 /** Extracts the id of a created object from a response. */
-function remember(body: Buffer, route: Route | undefined, target: string, made: Map<string, string>): void {
+function remember(
+  body: Buffer,
+  route: Operation | undefined,
+  target: string,
+  made: Map<string, string>,
+): void {
   const told = () => JSON.parse(body.toString("utf8"));
-  if (route === routes.createKey) made.set(lastKey, told().key_id);
+  if (route === operations.createKey) made.set(lastKey, told().key_id);
   if (!target.startsWith(pathOf(groundsName))) return;
-  if (route === routes.createTransaction) made.set(openTransaction, told().transaction_id);
-  if (route === routes.createSnapshot) made.set(lastSnapshot, told().id);
+  if (route === operations.createTransaction) made.set(openTransaction, told().transaction_id);
+  if (route === operations.createSnapshot) made.set(lastSnapshot, told().id);
 }
 
 /** With this many requests even the rarest success is certain: a valid delete in an open transaction. */
@@ -290,9 +295,9 @@ const reachRequestsMin = 200_000;
 /** Every endpoint must have succeeded at least once: otherwise the fuzzer tests the first check only. */
 function checkReach(reached: ReadonlySet<string>): void {
   // These two need the admin key as a password and a complete snapshot file, which fuzzed requests never have.
-  const unreachable: readonly RouteName[] = ["createSession", "uploadSnapshot"];
-  const names = (Object.keys(routes) as RouteName[]).filter((name) => !unreachable.includes(name));
-  const missed = names.filter((name) => !reached.has(`${routes[name].method} ${routes[name].path}`));
+  const unreachable: readonly OperationName[] = ["createSession", "uploadSnapshot"];
+  const names = (Object.keys(operations) as OperationName[]).filter((name) => !unreachable.includes(name));
+  const missed = names.filter((name) => !reached.has(`${operations[name].method} ${operations[name].path}`));
   if (missed.length > 0)
     throw new Broken(`no request to ${missed.join(", ")} succeeded: the fuzzer's hints are out of date`);
 }
@@ -432,7 +437,7 @@ function figures(
     "raw connections": sent.attacks,
     "damaged files imported": sent.imports,
     "rounds, each with its seed": options.rounds,
-    "endpoints that also succeeded": `${reached.size} of ${Object.keys(routes).length} (not create-session and the upload of snapshots)`,
+    "endpoints that also succeeded": `${reached.size} of ${Object.keys(operations).length} (not create-session and the upload of snapshots)`,
     "answers 2xx": byClass(200, 299),
     "answers 4xx": byClass(400, 499),
     "answers 500": statuses.get(500) ?? 0,

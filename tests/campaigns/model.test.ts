@@ -1,6 +1,6 @@
 // A short form of tests/campaigns/model.ts, and the proof that it leaves no endpoint out.
 
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { expect, it } from "vitest";
 import { modelled, notModelled } from "./model/routes.ts";
 import { modelCampaign } from "./model.ts";
@@ -8,7 +8,7 @@ import { modelCampaign } from "./model.ts";
 const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
 it("[M1] every endpoint is in the model, or excluded with a reason", () => {
-  for (const name of Object.keys(routes) as RouteName[]) {
+  for (const name of Object.keys(operations) as OperationName[]) {
     const isLeftOut = (notModelled[name] ?? "") !== "";
     expect([name, modelled.has(name) !== isLeftOut]).toEqual([name, true]);
   }

@@ -8,7 +8,7 @@
 //
 // Sequence i of a run with seed s is the same as the only sequence of a run with seed s + i.
 
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
@@ -31,7 +31,7 @@ export async function modelCampaign({ seed, sequences, say }: ModelOptions): Pro
   using folder = new TemporaryFolder("model");
   let server = await startPatientServer(folder.path);
   const ends = { stop: 0, kill: 0, idle: 0 };
-  const called = new Set<RouteName>();
+  const called = new Set<OperationName>();
   const kinds = new Map<string, number>();
   const servers: Servers = {
     url: () => server.url,
@@ -82,7 +82,7 @@ export async function modelCampaign({ seed, sequences, say }: ModelOptions): Pro
     "kills, each in the middle of a write": ends.kill,
     restarts: ends.stop,
     "restarts in which idle transactions end": ends.idle,
-    "endpoints called": `${called.size} of ${Object.keys(routes).length}`,
+    "endpoints called": `${called.size} of ${Object.keys(operations).length}`,
     disagreements: 0,
   };
 }
@@ -91,7 +91,7 @@ async function runSequence(
   seed: number,
   commands: readonly Command[],
   servers: Servers,
-  called: Set<RouteName>,
+  called: Set<OperationName>,
 ): Promise<void> {
   const pair = new Pair(servers, called, String(seed));
   for (const [i, command] of commands.entries()) {

@@ -14,8 +14,8 @@
 //
 // The required roles of all endpoints are tested in packages/server/test/authorization.test.ts.
 
+import { operations } from "@quiverdb/engine/operations/operations";
 import { randomNumbers } from "@quiverdb/kernels/random";
-import { routes } from "@quiverdb/protocol/routes";
 import { command, type Say, say } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { probeFaults } from "./security/faults.ts";
@@ -69,7 +69,7 @@ export async function probeSecurity(options: SecurityOptions, tell: Say): Promis
     const faults = await probeFaults(probed);
     tell(`faults: ${faults} endpoints on a broken engine`);
     return {
-      "endpoints in the list": Object.keys(routes).length,
+      "endpoints in the list": Object.keys(operations).length,
       "pairs of limited key and collection": reached,
       "requests of a key with a filter, each equal without hidden records": hidden,
       "keys that were nearly right": guesses,

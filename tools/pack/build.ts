@@ -8,7 +8,6 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, posix, resolve } from "node:path";
-import { routes } from "@quiverdb/protocol/routes";
 import { Flattener } from "./flatten.ts";
 import { kernelsModule } from "./kernels.ts";
 import { manifestOf } from "./manifest.ts";
@@ -141,27 +140,14 @@ export const consoleFiles = join(import.meta.dirname, ${JSON.stringify(posix.rel
 
 /** The declarations that the entries need. */
 async function writeDeclarations(places: Places): Promise<void> {
-  const endpointTypes = join(import.meta.dirname, "endpoint-types.ts");
   const ofClient = reachable(compiled, ["client/client"], ".d.ts");
   const shapes = [...ofClient].filter((module) => module.startsWith("protocol/shapes/"));
-  const flattener = new Flattener([...shapes.map(sourceOf), endpointTypes]);
+  const flattener = new Flattener(shapes.map(sourceOf));
   // The client has its own declarations of the protocol, also of modules that it does not load.
   const inClient = new Places(ofClient);
   for (const module of ofClient) {
-    if (module === "protocol/routes") continue;
-    let text = textOf(module, ".d.ts");
-    if (module === "client/endpoints") {
-      const answerOf = (route: string) => (routes as Record<string, { answer?: object }>)[route].answer;
-      const parts = [
-        flattener.members(endpointTypes, "Params", () => undefined),
-        flattener.members(endpointTypes, "Answers", answerOf),
-        "/** The name of an endpoint. */\nexport type RouteName = keyof Answers;",
-        "/** The path parameters of a route. */\nexport type ParamsOf<R extends RouteName> = Params[R];",
-        "/** The response body of a route; undefined if it has none. */\nexport type AnswerOf<R extends RouteName> = Answers[R];",
-      ];
-      text = parts.join("\n");
-    } else if (module.startsWith("protocol/shapes/")) text = await flattener.shapes(sourceOf(module));
-    text = text.replaceAll('"@quiverdb/protocol/routes"', '"@quiverdb/client/endpoints"');
+    const isShape = module.startsWith("protocol/shapes/");
+    const text = isShape ? await flattener.shapes(sourceOf(module)) : textOf(module, ".d.ts");
     write(inClient, module, ".d.ts", allowUndefined(rewriteImports(text, module, inClient)));
   }
   for (const module of reachable(compiled, Object.values(entries), ".d.ts")) {

@@ -61,26 +61,6 @@ export class Flattener {
     return out.text();
   }
 
-  /**
-   * An interface with a member for each member of a mapped type.
-   * @param file that declares it
-   * @param described the schema of a member
-   */
-  members(file: string, alias: string, described: (member: string) => Described | undefined): string {
-    const out = new Declarations(this.#checker, this.#named, file);
-    const found = this.#file(file)
-      .statements.filter(ts.isTypeAliasDeclaration)
-      .find(({ name }) => name.text === alias);
-    if (found === undefined) throw new Error(`${file} has no type ${alias}`);
-    const type = this.#checker.getTypeAtLocation(found.name);
-    const lines = type.getProperties().map((member) => {
-      const printed = out.print(this.#checker.getTypeOfSymbol(member), described(member.name), "  ");
-      return `  ${member.name}: ${printed};`;
-    });
-    out.add(`export interface ${alias} {\n${lines.join("\n")}\n}`);
-    return out.text();
-  }
-
   #file(path: string): ts.SourceFile {
     const file = this.#program.getSourceFile(path);
     if (file === undefined) throw new Error(`the compiler has no ${path}`);

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { RunningServer } from "@quiverdb/server/running-server";
 import { startServer } from "@quiverdb/server/server";
 import { describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ let dataDir: string;
 let server: RunningServer;
 let client: QuiverClient;
 /** Routes that any test has called. */
-const called = new Set<RouteName>();
+const called = new Set<OperationName>();
 
 databaseContract(
   async () => {
@@ -34,12 +34,14 @@ databaseContract(
 /** The real fetch, which also records the route of each request. */
 const notingFetch: typeof fetch = (input, init) => {
   const { pathname } = new URL(String(input));
-  const matches = (Object.keys(routes) as RouteName[]).filter((name) => {
-    const pattern = routes[name].path.replaceAll(/\{\w+\}/g, "[^/]+");
-    return routes[name].method === init?.method && new RegExp(`^${pattern}$`).test(pathname);
+  const matches = (Object.keys(operations) as OperationName[]).filter((name) => {
+    const pattern = operations[name].path.replaceAll(/\{\w+\}/g, "[^/]+");
+    return operations[name].method === init?.method && new RegExp(`^${pattern}$`).test(pathname);
   });
   // A literal path (`/loaded`, `/current`) also matches the pattern of a parameter; the literal one is meant.
-  const [route] = matches.sort((a, b) => routes[a].path.split("{").length - routes[b].path.split("{").length);
+  const [route] = matches.sort(
+    (a, b) => operations[a].path.split("{").length - operations[b].path.split("{").length,
+  );
   if (route) called.add(route);
   return fetch(input, init);
 };
@@ -98,5 +100,5 @@ it("every endpoint has a method, and the tests have called it", async () => {
   const params = { collection_id: collection.name, vector_id: "bee" };
   await client.request("deleteVector", { params });
   await client.request("streamingDeleteAlias", { params: { ...params, vector_id: "ant" } });
-  expect([...called].sort()).toEqual(Object.keys(routes).sort());
+  expect([...called].sort()).toEqual(Object.keys(operations).sort());
 });

@@ -3,7 +3,6 @@
 // Runs wherever fetch exists: Node.js, browsers, Deno, Bun, workers. What every database can do is in database.ts; here is what only a
 // server has: its health, its keys and sessions, and its audit log.
 
-import { healthEndpoints } from "@quiverdb/protocol/endpoints";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { AuditList } from "@quiverdb/protocol/shapes/audit";
 import type { CreateKey, KeyCreated, KeyInformation } from "@quiverdb/protocol/shapes/key";
@@ -119,9 +118,13 @@ export class QuiverClient extends Database {
   async health(call: CallOptions = {}): Promise<Health> {
     const ask = async (endpoint: "live" | "ready") => {
       try {
-        const response = await this.#transport.openEndpoint(healthEndpoints[endpoint], {
-          call: { retries: 0, timeoutMs: 5_000, ...call },
-        });
+        const path = `/health/${endpoint}`;
+        const response = await this.#transport.openEndpoint(
+          { method: "GET", path, repeat: "always" },
+          {
+            call: { retries: 0, timeoutMs: 5_000, ...call },
+          },
+        );
         await response.text();
         return true;
       } catch (error) {

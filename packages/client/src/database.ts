@@ -4,7 +4,6 @@
 // class, so a program moves from one to the other by one line. Data uses the field names of the REST interface (`top_k`, `dense_values`), as in
 // the API reference; options of the calls themselves are in camel case.
 
-import type { RouteName } from "@quiverdb/protocol/routes";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type {
   CollectionDetail,
@@ -13,7 +12,7 @@ import type {
 } from "@quiverdb/protocol/shapes/collection";
 import type { Snapshot, SnapshotList } from "@quiverdb/protocol/shapes/snapshot";
 import { Collection } from "./collection.ts";
-import type { AnswerOf, ParamsOf } from "./endpoints.ts";
+import type { AnswerOf, OperationName, ParamsOf } from "./endpoints.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 
@@ -28,7 +27,7 @@ declare global {
 export type NewCollection = CreateCollection;
 
 /** The parts of a request that is sent by the name of its route. */
-export type RouteRequest<R extends RouteName> = {
+export type RouteRequest<R extends OperationName> = {
   params?: ParamsOf<R>;
   query?: Readonly<Record<string, string | undefined>>;
   body?: unknown;
@@ -133,7 +132,7 @@ export class Database {
   }
 
   /**
-   * Sends a request by the name of its route, typed by the route table. For requests that the methods do not cover.
+   * Sends a request by the name of its operation, which has the types. For requests that the methods do not cover.
    *
    * @example
    * ```ts no-run
@@ -146,7 +145,7 @@ export class Database {
    * });
    * ```
    */
-  request<R extends RouteName>(route: R, request: RouteRequest<R> = {}): Promise<AnswerOf<R>> {
+  request<R extends OperationName>(route: R, request: RouteRequest<R> = {}): Promise<AnswerOf<R>> {
     const { params, query, body, ...call } = request;
     return this.#transport.request(route, { params, query, body, call });
   }

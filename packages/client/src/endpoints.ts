@@ -1,18 +1,18 @@
-// Which parameters does a path have, and what does its response contain? Types alone: the client runs without the schemas.
+// Which parameters does the path of an operation have, and what is its answer?
 
-import type { RouteName, routes } from "@quiverdb/protocol/routes";
-import type { Static, TSchema } from "typebox";
+import type { Answers, endpoints } from "./endpoint-list.ts";
 
-type Routes = typeof routes;
+/** The name of an operation. */
+export type OperationName = keyof typeof endpoints;
 
 type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | NamesIn<Rest>
   : never;
 
-/** The path parameters of a route: `{ collection_id: string, ... }`. */
-export type ParamsOf<R extends RouteName> = { readonly [N in NamesIn<Routes[R]["path"]>]: string };
+/** Its path parameters: `{ collection_id: string, ... }`. */
+export type ParamsOf<Name extends OperationName> = {
+  readonly [Parameter in NamesIn<(typeof endpoints)[Name]["path"]>]: string;
+};
 
-/** The response body of a route; undefined if it has none. */
-export type AnswerOf<R extends RouteName> = Routes[R] extends { answer: infer S extends TSchema }
-  ? Static<S>
-  : undefined;
+/** Its answer; undefined if it has none. */
+export type AnswerOf<Name extends OperationName> = Answers[Name];

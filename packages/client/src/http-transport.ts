@@ -10,11 +10,9 @@
 // The wait is exponential with full jitter (a random time up to the step, so that many clients do not return at once), or Retry-After if
 // that is longer. `timeoutMs` bounds all attempts and waits together.
 
-import { type Endpoint, endpoints } from "@quiverdb/protocol/endpoints";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { type ErrorCode, QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { invariant } from "@quiverdb/protocol/invariant";
-import type { RouteName } from "@quiverdb/protocol/routes";
 import {
   type Failure,
   failureOfAnswer,
@@ -23,7 +21,8 @@ import {
   failureOfHead,
   quiverError,
 } from "./answer.ts";
-import type { AnswerOf } from "./endpoints.ts";
+import { endpoints } from "./endpoint-list.ts";
+import type { AnswerOf, OperationName } from "./endpoints.ts";
 import { checkFilters, jsonText } from "./json.ts";
 import { jsonForm } from "./json-form.ts";
 import {
@@ -97,6 +96,14 @@ export type RetryEvent = {
 type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
 
 /** Sends requests to a server. One per client; its only state is its settings. */
+/** Where a request goes, and whether it may be sent again. */
+export type Endpoint = {
+  readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly repeat: "always" | "refused";
+  readonly done?: ErrorCode;
+};
+
 export class HttpTransport implements Transport {
   readonly url: URL;
   readonly runtime: Runtime;
@@ -120,19 +127,19 @@ export class HttpTransport implements Transport {
     return this.#options.retries ?? defaults.retries;
   }
 
-  request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
+  request<R extends OperationName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
     return this.#send(endpoints[route], parts, decodeJson) as Promise<AnswerOf<R>>;
   }
 
-  text(route: RouteName, parts: RequestParts = {}): Promise<string> {
+  text(route: OperationName, parts: RequestParts = {}): Promise<string> {
     return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
   }
 
-  open(route: RouteName, parts: RequestParts = {}): Promise<Response> {
+  open(route: OperationName, parts: RequestParts = {}): Promise<Response> {
     return this.openEndpoint(endpoints[route], parts);
   }
 
-  /** The same for an endpoint that is not in the route table. */
+  /** The same for an endpoint that is no operation. */
   openEndpoint(endpoint: Endpoint, parts: RequestParts = {}): Promise<Response> {
     return this.#send(endpoint, parts, async (response) => ({ value: response }));
   }

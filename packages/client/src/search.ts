@@ -4,7 +4,6 @@
 // may be typed arrays, and are sent as bytes (record.ts); and numbers that JSON cannot represent are rejected with their position.
 
 import { invariant } from "@quiverdb/protocol/invariant";
-import type { RouteName } from "@quiverdb/protocol/routes";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type {
   BatchDenseSearch,
@@ -19,7 +18,7 @@ import type {
   SparseSearch,
   TextSearch,
 } from "@quiverdb/protocol/shapes/search";
-import type { AnswerOf } from "./endpoints.ts";
+import type { AnswerOf, OperationName } from "./endpoints.ts";
 import { type AnyMetadata, type For, type Found, found } from "./filter-types.ts";
 import type { DenseValues } from "./record.ts";
 import type { CallOptions, Form, RequestParts, Transport } from "./transport.ts";
@@ -65,7 +64,7 @@ export class CollectionSearch<Metadata = AnyMetadata> {
     this.#params = { collection_id: collection };
   }
 
-  #ask<R extends RouteName>(route: R, parts: RequestParts): Promise<Found<Metadata, AnswerOf<R>>> {
+  #ask<R extends OperationName>(route: R, parts: RequestParts): Promise<Found<Metadata, AnswerOf<R>>> {
     return found<Metadata, AnswerOf<R>>(this.#transport.request(route, parts));
   }
 

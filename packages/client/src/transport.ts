@@ -1,12 +1,11 @@
 // How do the methods of a database reach it?
 //
-// There are two ways: over HTTP (http-transport.ts), and in the same process (@quiverdb/database). Both take the names of the route table, and
+// There are two ways: over HTTP (http-transport.ts), and in the same process (@quiverdb/database). Both take the names of operations, and
 // give the same answers and errors. What differs is the form in which vectors and records are passed on.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
-import type { RouteName } from "@quiverdb/protocol/routes";
-import type { AnswerOf } from "./endpoints.ts";
+import type { AnswerOf, OperationName } from "./endpoints.ts";
 import type { DenseValues, RawRecord, RecordInput } from "./record.ts";
 
 /** Options of a single call. */
@@ -150,12 +149,12 @@ export interface Transport {
   readonly form: Form;
   /** How often an interrupted download is resumed in a row, unless a call says otherwise. */
   readonly retries: number;
-  /** Executes a request of the route table and returns its answer. */
-  request<R extends RouteName>(route: R, parts?: RequestParts): Promise<AnswerOf<R>>;
+  /** Executes an operation and returns its answer. */
+  request<R extends OperationName>(route: R, parts?: RequestParts): Promise<AnswerOf<R>>;
   /** Like `request`, but returns the JSON text of the answer. */
-  text(route: RouteName, parts?: RequestParts): Promise<string>;
+  text(route: OperationName, parts?: RequestParts): Promise<string>;
   /** Returns the answer with its body unread. */
-  open(route: RouteName, parts?: RequestParts): Promise<Response>;
+  open(route: OperationName, parts?: RequestParts): Promise<Response>;
   /** Ends what `open` began; nothing over HTTP. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 // How do the methods of a database reach an engine in the same process?
 //
-// Each request is one call of the engine: nothing is encoded, sent or parsed. `timeoutMs` and `signal` of a call are the engine's own; there
+// Each request runs an operation (engine/operations): nothing is encoded, sent or parsed. `timeoutMs` and `signal` of a call are the engine's own; there
 // are no retries, since no answer is lost.
 
 import type { AnswerOf } from "@quiverdb/client/endpoints";
@@ -12,13 +12,26 @@ import {
   systemRuntime,
   type Transport,
 } from "@quiverdb/client/transport";
-import { type CallLimits, type Database, turned } from "@quiverdb/engine/database/contract";
+import {
+  type CallLimits,
+  type Database,
+  type RecordPage,
+  type SnapshotFile,
+  type StoredVector,
+  turned,
+  type VectorExport,
+} from "@quiverdb/engine/database/contract";
+import { runOperation } from "@quiverdb/engine/operations/operation";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
+import { readParameters } from "@quiverdb/engine/operations/parameters";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownFields } from "@quiverdb/protocol/fields";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { Empty } from "@quiverdb/protocol/shapes/common";
+import type { Includable } from "@quiverdb/protocol/shapes/include";
+import { FetchedVectors, ScrollPage } from "@quiverdb/protocol/shapes/matching";
+import { VectorRecord, VectorRecords } from "@quiverdb/protocol/shapes/vector";
 import { shapeFaults } from "@quiverdb/server/request/shape-check";
 import { shapeError } from "@quiverdb/server/request/validation";
-import { calls, type EmbeddedCall, type EmbeddedRoute } from "./calls.ts";
 import { recordForm } from "./record-form.ts";
 import { exportResponse, snapshotResponse } from "./responses.ts";
 
@@ -32,30 +45,47 @@ export class EmbeddedTransport implements Transport {
     this.#database = database;
   }
 
-  request<R extends RouteName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
-    return answered(route, parts, () => {
-      if (!Object.hasOwn(calls, route)) throw serverOnly(route);
-      const { params = {}, query = {}, upload } = parts;
-      for (const name in params) encodeSegment(name, params[name]);
-      const act = calls[route as EmbeddedRoute] as (call: EmbeddedCall<RouteName>) => unknown;
-      const body = withPlainFilters(parts.body);
-      requireShape(route, body, "list");
-      const call = { database: this.#database, params, query, body, upload, options: limitsOf(parts) };
-      return act(call as never) as AnswerOf<R> | Promise<AnswerOf<R>>;
+  request<R extends OperationName>(name: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
+    return answered(name, parts, async () => {
+      const operation = operationOf(name, parts);
+      const body = bodyOf(operation, parts);
+      requireShape(operation, body, "list");
+      const records: StoredVector[] = [];
+      const given = await this.#run(operation, parts, body, (record) => records.push(record));
+      return asObjects(operation, operation.oneByOne ? records : given, body) as AnswerOf<R>;
     });
   }
 
-  async text(route: RouteName, parts: RequestParts = {}): Promise<string> {
-    if (route !== "getVector") return JSON.stringify(await this.request(route, parts));
-    const { collection_id = "", vector_id = "" } = parts.params ?? {};
-    return answered(route, parts, () => this.#database.collection(collection_id).get(vector_id).toJson());
+  async text(name: OperationName, parts: RequestParts = {}): Promise<string> {
+    if (name !== "getVector") return JSON.stringify(await this.request(name, parts));
+    return answered(name, parts, () => (this.#run(operationOf(name, parts), parts) as StoredVector).toJson());
   }
 
-  open(route: RouteName, parts: RequestParts = {}): Promise<Response> {
-    return answered(route, parts, () => {
-      if (route === "exportVectors") return exportResponse(this.#database, parts, limitsOf(parts));
-      if (route === "downloadSnapshot") return snapshotResponse(this.#database, parts);
-      throw serverOnly(route);
+  open(name: OperationName, parts: RequestParts = {}): Promise<Response> {
+    return answered(name, parts, async () => {
+      const given = await this.#run(operationOf(name, parts), parts);
+      return name === "exportVectors"
+        ? exportResponse(given as VectorExport)
+        : snapshotResponse(given as SnapshotFile, parts);
+    });
+  }
+
+  /** What the engine gives. */
+  #run(
+    operation: Operation,
+    parts: RequestParts,
+    body?: unknown,
+    take?: (record: StoredVector) => void,
+  ): unknown {
+    const { params = {}, query = {}, upload } = parts;
+    return runOperation(operation, {
+      database: this.#database,
+      params,
+      query: readParameters(operation.query, query),
+      body,
+      upload: operation.upload ? bytesOfUpload(upload) : undefined,
+      take,
+      options: limitsOf(parts),
     });
   }
 
@@ -64,14 +94,59 @@ export class EmbeddedTransport implements Transport {
   }
 }
 
+/** The operation of a request. @throws route_not_found for one that only a server has; invalid_request for a part of the path */
+function operationOf(name: OperationName, { params }: RequestParts): Operation {
+  const operation: Operation | undefined = operations[name];
+  if (operation === undefined || operation.isOfServer) throw serverOnly(name);
+  for (const each in params) encodeSegment(each, params[each]);
+  return operation;
+}
+
+/** The body of a request: without the objects that a caller may change, and with what JSON has. */
+function bodyOf({ patch }: Operation, { body: given }: RequestParts): unknown {
+  const body = withPlainFilters(given);
+  return patch ? withExactPatch(body as { metadata: object }) : body;
+}
+
+/** A patch as JSON has it. @throws invalid_request for a number that JSON does not have: as null it would remove the key */
+function withExactPatch<Patch extends { metadata: object }>(body: Patch): Patch {
+  const { metadata } = body;
+  return typeof metadata === "object"
+    ? { ...body, metadata: JSON.parse(jsonText(metadata, "metadata")) }
+    : body;
+}
+
+/** An answer with its records as objects. */
+function asObjects({ answer }: Operation, given: unknown, body: unknown): unknown {
+  const { include } = (body ?? {}) as { include?: readonly Includable[] };
+  const objectOf = (record: StoredVector | null) => record?.toRecord(include) ?? null;
+  switch (answer) {
+    case undefined:
+      return undefined;
+    case Empty:
+      return {};
+    case VectorRecord:
+      return (given as StoredVector).toRecord();
+    case VectorRecords:
+    case FetchedVectors:
+      return (given as readonly (StoredVector | null)[]).map(objectOf);
+    case ScrollPage: {
+      const page = given as RecordPage;
+      return { ...page, vectors: page.vectors.map(objectOf) };
+    }
+    default:
+      return given;
+  }
+}
+
 /** What a call gives, if its signal does not end it; an error is the one that a server gives for the same request. */
-async function answered<T>(route: RouteName, parts: RequestParts, act: () => T | Promise<T>): Promise<T> {
+async function answered<T>(route: OperationName, parts: RequestParts, act: () => T | Promise<T>): Promise<T> {
   const { call, body } = parts;
   checkCallOptions(call);
   call?.signal?.throwIfAborted();
   const lapse = lapseOf(call?.signal);
   // What a read was given is read now. A write must not begin before it is known that it may.
-  if (lapse !== undefined && routes[route].role !== "read") await lapse;
+  if (lapse !== undefined && operations[route].role !== "read") await lapse;
   try {
     const answer = await act();
     if (lapse !== undefined) await lapse;
@@ -112,8 +187,7 @@ function lapseOf(signal: AbortSignal | undefined): Promise<void> | undefined {
  * @param depth `list`: the engine looks at what is in lists
  * @throws unknown_field, invalid_request
  */
-function requireShape(route: RouteName, body: unknown, depth: "list" | "all"): void {
-  const { body: shape } = routes[route] as Route;
+function requireShape({ body: shape }: Operation, body: unknown, depth: "list" | "all"): void {
   if (shape === undefined) return;
   const sent = asSent(body, depth);
   const faults = shapeFaults(shape, sent, depth);
@@ -168,9 +242,9 @@ function withPlainFilters(body: unknown): unknown {
 
 /**
  * The error that the server gives for the request: where the shape of the request explains a refusal, that is told, as the server does before
- * anything else; and the same condition has different statuses on different routes.
+ * anything else; and the same condition has different statuses on different operations.
  */
-function asOfServer(route: RouteName, body: unknown, error: unknown): unknown {
+function asOfServer(route: OperationName, body: unknown, error: unknown): unknown {
   const isRefusal = isQuiverError(error) ? error.status < 500 : error instanceof TypeError;
   if (!isRefusal) return error;
   const isOfRecords =
@@ -181,12 +255,12 @@ function asOfServer(route: RouteName, body: unknown, error: unknown): unknown {
       checkFilters(body);
       checkWritable(body);
     }
-    requireShape(route, body, "all");
+    requireShape(operations[route], body, "all");
   } catch (fault) {
     return fault;
   }
   if (!isQuiverError(error)) return error;
-  const { statusOf } = routes[route] as Route;
+  const { statusOf } = operations[route] as Operation;
   const status = statusOf?.[error.code];
   return status === undefined
     ? error
@@ -199,3 +273,10 @@ const serverOnly = (route: string) =>
     `A database in the same process has no ${route}: keys, sessions and the audit log belong to a server.`,
     { path: route },
   );
+
+/** The bytes of a Blob or a stream, piece by piece. */
+async function* bytesOfUpload(upload: RequestParts["upload"]): AsyncGenerator<Uint8Array> {
+  const source = upload?.();
+  if (source === undefined) return;
+  yield* source instanceof Blob ? source.stream() : source;
+}

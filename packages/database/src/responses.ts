@@ -4,22 +4,13 @@
 
 import { Readable } from "node:stream";
 import type { RequestParts } from "@quiverdb/client/transport";
-import { type CallLimits, type Database, turned } from "@quiverdb/engine/database/contract";
-import type { Filter } from "@quiverdb/protocol/shapes/filter";
-import { filterParameter } from "@quiverdb/server/request/query";
+import { type SnapshotFile, turned, type VectorExport } from "@quiverdb/engine/database/contract";
 
 /** Bytes of lines that are passed on at once. */
 const chunkBytes = 64 * 1024;
 
 /** All records of a version that match the filter of the query, as lines of JSON. */
-export async function exportResponse(
-  database: Database,
-  { params, query = {} }: RequestParts,
-  options: CallLimits,
-): Promise<Response> {
-  const filter = filterParameter(query, "filter") as Filter | null;
-  const collection = database.collection(params?.collection_id ?? "");
-  const exported = await collection.exportMatching({ filter }, options);
+export function exportResponse(exported: VectorExport): Response {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     try {
       let chunk = "";
@@ -41,11 +32,7 @@ export async function exportResponse(
 }
 
 /** The file of a snapshot, from the byte on that a `Range` header names. */
-export function snapshotResponse(database: Database, { params, headers }: RequestParts): Response {
-  const { snapshot, stream } = database.snapshots.read(
-    params?.collection_id ?? "",
-    params?.snapshot_id ?? "",
-  );
+export function snapshotResponse({ snapshot, stream }: SnapshotFile, { headers }: RequestParts): Response {
   const { size_bytes: size } = snapshot;
   const start = Number(/^bytes=(\d+)-$/.exec(headers?.range ?? "")?.[1] ?? 0);
   return new Response(Readable.toWeb(stream(start, size)) as never, {

@@ -176,6 +176,15 @@ export class QuiverError extends Error {
   }
 }
 
+/** An `invalid_request` about one field, with its path, such as `vectors[17].dense_values[3]`. */
+export function fieldError(path: string, expected: string, received: string, message: string): QuiverError {
+  return new QuiverError("invalid_request", `${message} Correct the request and send it again.`, {
+    path,
+    expected,
+    received,
+  });
+}
+
 /** True for a `QuiverError`, and, if a code is given, only for that code. */
 export function isQuiverError(error: unknown, code?: ErrorCode): error is QuiverError {
   return error instanceof QuiverError && (code === undefined || error.code === code);

@@ -1,9 +1,9 @@
+import { operations } from "@quiverdb/engine/operations/operations";
 import Type from "typebox";
 import { describe, expect, test } from "vitest";
 import { isQuiverError } from "./errors.ts";
 import { refuseUnknownFields, refuseUnknownOptions, unknownField, withoutUnknownFields } from "./fields.ts";
 import { nearestName } from "./nearest-name.ts";
-import { routes } from "./routes.ts";
 import { Fields, Maybe } from "./shapes/common.ts";
 import { CreateDenseIndex } from "./shapes/index-definition.ts";
 import { BatchSparseSearch } from "./shapes/search.ts";
@@ -110,7 +110,7 @@ test("[E7] every object in every body is closed, but for metadata", () => {
     if (items) walk(items, `${at}[]`);
     for (const branch of anyOf ?? []) walk(branch, at);
   };
-  for (const [name, route] of Object.entries(routes))
+  for (const [name, route] of Object.entries(operations))
     if ("body" in route) walk(route.body as unknown as Record<string, unknown>, name);
   expect(open).toEqual([
     "addVector.metadata",

@@ -17,14 +17,12 @@
 // long at the rate at which the key's requests started recently. A request that has waited for `queueWaitMs` is rejected.
 
 import { type Deadline, LevelQueue, levelOf, type Task } from "@quiverdb/engine/database/contract";
+import { type WorkKind, workKinds } from "@quiverdb/engine/operations/operation";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { invariant } from "@quiverdb/protocol/invariant";
 import { limits } from "@quiverdb/protocol/limits";
-import type { RouteName } from "@quiverdb/protocol/routes";
 import { type Counts, FairShare } from "./fair-share.ts";
 
-export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;
-export type WorkKind = (typeof workKinds)[number];
 export type QueueName = WorkKind | "large";
 
 /** Requests that are executed at a time: in total, and of one key. */
@@ -37,50 +35,6 @@ const placesOf: Readonly<Record<QueueName, readonly [max: number, keyMax: number
   administration: [192, 64],
   large: [limits.largeRunningMax, limits.largeRunningKeyMax],
 };
-
-const writes: ReadonlySet<RouteName> = new Set<RouteName>([
-  "createTransaction",
-  "commitTransaction",
-  "abortTransaction",
-  "addVector",
-  "upsertVectors",
-  "deleteVectorInTransaction",
-  "deleteVector",
-  "streamingUpsert",
-  "streamingDelete",
-  "streamingDeleteAlias",
-  "deleteMatching",
-  "updateMatching",
-  "patchVector",
-]);
-const administration: ReadonlySet<RouteName> = new Set<RouteName>([
-  "createCollection",
-  "deleteCollection",
-  "loadCollection",
-  "unloadCollection",
-  "createDenseIndex",
-  "createSparseIndex",
-  "createTextIndex",
-  "deleteIndex",
-  "createMetadataIndex",
-  "deleteMetadataIndex",
-  "checkCollection",
-  "checkSnapshots",
-  "checkAllSnapshots",
-  "createSnapshot",
-  "uploadSnapshot",
-  "deleteSnapshot",
-  "restoreCollection",
-]);
-
-/** What kind of work an endpoint is. */
-export function kindOf(name: RouteName): WorkKind {
-  if (name.startsWith("search")) return "search";
-  if (name === "measureRecall") return "recall";
-  if (name === "exportVectors") return "export";
-  if (writes.has(name)) return "write";
-  return administration.has(name) ? "administration" : "read";
-}
 
 /** Interval at which waiting requests are checked for expiry, in milliseconds. */
 const lookMs = 20;
@@ -338,12 +292,12 @@ export class Work {
   }
 
   /**
-   * Updates the estimate of the work. A request that turns out to be large waits for a place for large work; for any other, there is nothing
-   * to wait for. @throws overloaded
+   * Updates the estimate of the work. A request that turns out to be large waits for a place for large work; any other has its place, and exports have places
+   * of their own. @throws overloaded
    */
   expect(ms: number): Promise<void> | undefined {
     this.task.expect(ms);
-    if (ms <= limits.largeWorkMs || this.#place === "large") return undefined;
+    if (ms <= limits.largeWorkMs || this.#place === "large" || this.#place === "export") return undefined;
     this.end();
     return this.#enter("large");
   }

@@ -7,7 +7,7 @@
 //   body is there       UTF-8, JSON  ->  missing?  ->  unknown fields  ->  shape
 //                                                                         (request/, protocol/shapes, protocol/fields)
 //   key still valid?    it can have been revoked meanwhile                (auth/access)
-//   endpoint            engine                                            (routes/)
+//   endpoint            engine                                            (engine/operations)
 //   answer              JSON text as it is; errors through one table      (error-answer)
 //   answer is out       log line, metrics, bytes given back
 //
@@ -27,12 +27,13 @@ import { limits } from "@quiverdb/protocol/limits";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { TSchema } from "typebox";
 import { Accounting } from "./accounting.ts";
-import { Admission, kindOf, type Work } from "./admission.ts";
+import { Admission, type Work } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, strictestNeed } from "./auth/access.ts";
 import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
+import { type EndpointConfig, registerOperations, type ThreadDatabases } from "./endpoints/register.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { type Counts, FairShare } from "./fair-share.ts";
 import { asksForPage, registerConsole, sendUnknownPage } from "./operations/console.ts";
@@ -53,8 +54,6 @@ import { parseMsgpack } from "./request/msgpack.ts";
 import { parseQuery } from "./request/query.ts";
 import { type ShapeFault, shapeError, validatorOptions } from "./request/validation.ts";
 import { Waits } from "./request/waits.ts";
-import { type ThreadDatabases, threadRoutes } from "./routes/handlers.ts";
-import { type EndpointConfig, registerRoutes } from "./routes/register.ts";
 import { addressOf, type OwnerSocket } from "./threads/forwarding.ts";
 import type { SharedLimit } from "./threads/shared-counts.ts";
 import { createHttpServer, createOwnerServer, headersBytesMax, refuseUnreadable } from "./transport.ts";
@@ -91,7 +90,7 @@ export type OwnerParts = {
   threadMetrics(): Promise<MetricsOfThread[]>;
 };
 
-/** The application of a serving thread: the endpoints of `threadRoutes`. */
+/** The application of a serving thread: the operations that serving threads run. */
 export type ThreadParts = {
   readonly database: ThreadDatabases;
   /** Answers what is not for this thread. */
@@ -151,7 +150,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     bodyLimit: config.bodyLimitBytes,
     ajv: { customOptions: validatorOptions },
     schemaErrorFormatter: (faults) => shapeError(faults as unknown as ShapeFault[]),
-    // The list of routes defines which GET endpoints answer HEAD.
+    // The operations define which GET endpoints answer HEAD.
     exposeHeadRoutes: true,
     routerOptions: {
       maxParamLength: headersBytesMax,
@@ -249,12 +248,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
-    const { route, name } = request.endpoint;
-    if (route === undefined || name === undefined) {
+    const { operation, name } = request.endpoint;
+    if (operation === undefined || name === undefined) {
       done();
       return;
     }
-    const kind = kindOf(name);
+    const kind = operation.work;
     const key = payerOf(request);
     const times = {
       defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
@@ -265,7 +264,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       key,
       weight: access?.weight,
       group: params.collection_id,
-      expectedMs: route.upload ? 0 : bodyMsPerByte * (body?.expectedBytes ?? 0),
+      expectedMs: operation.upload ? 0 : bodyMsPerByte * (body?.expectedBytes ?? 0),
     };
     if (parts.tracing !== undefined)
       request.trace = parts.tracing.request(
@@ -277,16 +276,16 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     request.waits = new Waits(request.raw, times, payer, access, request.trace);
     request.work = admission.arrive({ kind, key, deadline: request.waits.deadline });
     if (body === undefined || bodyless.has(request.method)) done();
-    else if (route.upload) {
+    else if (operation.upload) {
       request.body = acceptUpload(request.raw, body);
       done();
     } else void takeBody(request, body).then(() => done(), done);
   };
   app.addHook("preValidation", (request, _reply, done) => {
-    const { route, name } = request.endpoint;
-    if (route === undefined || name === undefined) return done();
-    request.body = checkBody(route, name, request.body);
-    const schema = route.body as Schema | undefined;
+    const { operation, name } = request.endpoint;
+    if (operation === undefined || name === undefined) return done();
+    request.body = checkBody(operation, name, request.body);
+    const schema = operation.body as Schema | undefined;
     const parsed = request.parsedBody;
     if (schema === undefined || parsed === undefined) return done();
     // Fastify validates a body without its long arrays. Floats are numbers already; other long arrays are validated here, in steps.
@@ -306,7 +305,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     if (request.validationError) {
       // An unknown field may be a misspelt required one, so it is named first. Of a large body only the part without long arrays is left
       // here.
-      refuseUnknownFields(request.endpoint.route?.body as TSchema, request.body);
+      refuseUnknownFields(request.endpoint.operation?.body as TSchema, request.body);
       throw request.validationError;
     }
     if (request.parsedBody !== undefined) request.body = request.parsedBody.value;
@@ -334,7 +333,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   if (owner !== undefined) {
     const { database, audit } = owner;
     await registerOpenapi(app, parts.version);
-    registerRoutes(app, { ...endpoints, database, audit });
+    registerOperations(app, { ...endpoints, database, audit });
     registerHealth(app, database, config.clock);
     metrics.register(app, () => owner.threadMetrics());
     serveOpenapi(app);
@@ -342,7 +341,11 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     registerLlms(app);
     if (config.console) registerConsole(app);
   } else if (thread !== undefined) {
-    registerRoutes(app, { ...endpoints, database: thread.database, audit: undefined }, threadRoutes);
+    registerOperations(
+      app,
+      { ...endpoints, database: thread.database, audit: undefined },
+      ({ threads }) => threads === true,
+    );
     registerLive(app);
   }
   await app.ready();
@@ -364,8 +367,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     const { raw, work } = request;
     const share = new BodyShare(budget, payerOf(request));
     request.bodyShare = share;
-    const { route } = request.endpoint;
-    const format = bodyFormatOf(body.mediaType, raw.headers["content-encoding"], route?.bulk === true);
+    const { operation } = request.endpoint;
+    const format = bodyFormatOf(
+      body.mediaType,
+      raw.headers["content-encoding"],
+      operation?.records === "vectors",
+    );
     const fault = () => (typeof format === "string" ? undefined : format);
     // A body in chunks can be empty, and an empty one needs no type. A declared type tells that there is one, and so does `Expect`.
     const isCertain = body.bytes > 0 || body.mediaType !== undefined || isUninvited(raw);
@@ -381,7 +388,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
         ? parseMsgpack(bytes)
         : format === "ndjson"
           ? parseLines(bytes)
-          : parseBody(bytes, route?.vectorField);
+          : parseBody(bytes, operation?.vectorField);
     const parsed = work.task.begin(steps);
     request.parsedBody = parsed instanceof Promise ? await parsed : parsed;
     request.body = request.parsedBody.value;
@@ -393,7 +400,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       reply.hijack();
       return;
     }
-    const answer = errorAnswer(error, request.endpoint.route, request.id, privateTexts);
+    const answer = errorAnswer(error, request.endpoint.operation, request.id, privateTexts);
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");

@@ -4,8 +4,8 @@
 // unchanged; errors of the transport (Fastify, the HTTP parser) get a code of our table; everything else is `internal`, and only the log
 // has its details.
 
+import type { Operation } from "@quiverdb/engine/operations/operations";
 import { type ErrorBody, type ErrorDetails, isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
-import type { Route } from "@quiverdb/protocol/routes";
 
 export type ErrorAnswer = {
   readonly status: number;
@@ -21,7 +21,7 @@ export type ErrorAnswer = {
  */
 export function errorAnswer(
   error: unknown,
-  route: Route | undefined,
+  route: Operation | undefined,
   requestId: string,
   privateTexts: readonly string[] = [],
 ): ErrorAnswer {

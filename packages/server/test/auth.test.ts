@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
 import { startServer } from "../src/server.ts";
@@ -61,7 +61,7 @@ describe("the gate", () => {
     index_type: "dense",
     version_hash: "h",
   };
-  const guarded = (Object.entries(routes) as [RouteName, Route][]).filter(
+  const guarded = (Object.entries(operations) as [OperationName, Operation][]).filter(
     ([name]) => name !== "createSession",
   );
 

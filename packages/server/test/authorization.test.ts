@@ -1,10 +1,10 @@
 // Does every endpoint of a running server require the declared permissions?
 //
-// The endpoints are those that Fastify registers, read from its own hooks, so an endpoint outside the list of routes is found, too. Each
+// The endpoints are those that Fastify registers, read from its own hooks, so an endpoint outside the list of operations is found, too. Each
 // gets requests without a key, with a wrong key, and with keys of every role and every set of collections.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { type Route, routes } from "@quiverdb/protocol/routes";
+import { type Operation, operations } from "@quiverdb/engine/operations/operations";
 import { type Role, roles } from "@quiverdb/protocol/shapes/key";
 import type { FastifyInstance, RouteOptions } from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ import {
 
 type Endpoint = { method: string; url: string };
 
-/** Every endpoint outside the list of routes, and the role that it needs; `anyone` needs no key. */
+/** Every endpoint outside the list of operations, and the role that it needs; `anyone` needs no key. */
 const others: Record<string, Role | "anyone"> = {
   "GET /health/live": "anyone",
   "GET /health/ready": "anyone",
@@ -76,8 +76,8 @@ beforeAll(async () => {
 afterAll(() => server.end());
 
 const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
-const routeOf = ({ method, url }: Endpoint): Route | undefined => {
-  const all = Object.values(routes) as Route[];
+const routeOf = ({ method, url }: Endpoint): Operation | undefined => {
+  const all = Object.values(operations) as Operation[];
   const ofMethod = (wanted: string) => all.find((r) => r.method === wanted && pattern(r.path) === url);
   return ofMethod(method) ?? (method === "HEAD" ? ofMethod("GET") : undefined);
 };
@@ -106,13 +106,13 @@ const labelled = () =>
   endpoints.map((endpoint) => ({ endpoint, label: `${endpoint.method} ${endpoint.url}` }));
 
 describe("the endpoints of a running server", () => {
-  test("[A10] each is in the list of routes, or in the list of this test", () => {
-    expect(endpoints.length).toBeGreaterThan(Object.keys(routes).length);
+  test("[A10] each is in the list of operations, or in the list of this test", () => {
+    expect(endpoints.length).toBeGreaterThan(Object.keys(operations).length);
     const unknown = labelled().filter(({ endpoint }) => roleOf(endpoint) === undefined);
     expect(unknown.map(({ label }) => label)).toEqual([]);
     const all = labelled().map(({ label }) => label);
     expect(Object.keys(others).filter((label) => !all.includes(label))).toEqual([]);
-    for (const route of Object.values(routes))
+    for (const route of Object.values(operations))
       expect(all).toContain(`${route.method} ${pattern(route.path)}`);
   });
 
@@ -162,7 +162,7 @@ describe("the endpoints of a running server", () => {
 
   test("[A10] a route below admin that names no collection is closed to limited keys by default", () => {
     // The only such route outside the list; in the list every route for limited keys declares where it names collections.
-    for (const [name, route] of Object.entries(routes) as [string, Route][]) {
+    for (const [name, route] of Object.entries(operations) as [string, Operation][]) {
       if (route.role === "anyone" || route.role === "admin") continue;
       const says = route.path.includes("{collection_id}") || route.collections !== undefined;
       expect([name, says]).toEqual([name, true]);

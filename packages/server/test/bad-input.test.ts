@@ -5,8 +5,8 @@
 
 import { Database } from "@quiverdb/client/database";
 import { EmbeddedTransport } from "@quiverdb/database/embedded";
-import type { RouteName } from "@quiverdb/protocol/routes";
-import { routes } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
+import { operations } from "@quiverdb/engine/operations/operations";
 import type { TSchema } from "typebox";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -158,7 +158,7 @@ const hnsw = {
 };
 
 /** Valid bodies, with every field. */
-const bodies: readonly { route: RouteName; body: unknown; collection?: string }[] = [
+const bodies: readonly { route: OperationName; body: unknown; collection?: string }[] = [
   {
     route: "createCollection",
     body: {
@@ -280,12 +280,12 @@ beforeAll(async () => {
 });
 afterAll(() => server.end());
 
-const send = (route: RouteName, body: unknown, collection = "c") =>
+const send = (route: OperationName, body: unknown, collection = "c") =>
   server.call(route, { collection_id: collection, transaction_id, field: "color" }, body);
 /** Asserts that the same process refuses a request as the server does. */
 async function expectSameInProcess(
   answer: Answer,
-  route: RouteName,
+  route: OperationName,
   body: unknown,
   collection = "c",
 ): Promise<void> {
@@ -308,7 +308,7 @@ const everything = async () => {
 };
 
 describe.each(bodies)("$route", ({ route, body, collection }) => {
-  const shape = (routes[route] as { body?: TSchema }).body as unknown as Schema;
+  const shape = (operations[route] as { body?: TSchema }).body as unknown as Schema;
   const fields = [...fieldsOf(shape)].filter(({ steps }) => {
     // Fields of the other kind of quantization are not in this body.
     return !(
@@ -362,7 +362,7 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
   });
 
   test("[H3] without a body, what is missing is a required field", async () => {
-    const { required = [] } = (routes[route] as { body?: { required?: readonly string[] } }).body ?? {};
+    const { required = [] } = (operations[route] as { body?: { required?: readonly string[] } }).body ?? {};
     if (required.length === 0) return;
     const answer = await send(route, undefined, collection);
     await expectSameInProcess(answer, route, undefined, collection);
@@ -394,14 +394,14 @@ describe.each(bodies)("$route", ({ route, body, collection }) => {
         );
         await expectSameInProcess(answer, route, withValue(body, steps, null), collection);
       } else {
-        expect(answer.status, label).toBe(routes[route].status);
+        expect(answer.status, label).toBe(operations[route].status);
         await undo(route, collection);
       }
     }
   });
 });
 
-async function undo(route: RouteName, collection = "c"): Promise<void> {
+async function undo(route: OperationName, collection = "c"): Promise<void> {
   const c = { collection_id: collection };
   if (route === "createCollection") await server.call("deleteCollection", { collection_id: "bad-input" });
   for (const index_type of ["dense", "sparse", "tf_idf"]) {
@@ -410,7 +410,7 @@ async function undo(route: RouteName, collection = "c"): Promise<void> {
 }
 
 describe("too long", () => {
-  const at = async (route: RouteName, body: unknown, collection?: string) => {
+  const at = async (route: OperationName, body: unknown, collection?: string) => {
     const answer = await send(route, body, collection);
     if (answer.status === 400) await expectSameInProcess(answer, route, body, collection);
     return [answer.status, answer.json?.error?.details?.path];

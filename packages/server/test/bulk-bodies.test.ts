@@ -1,7 +1,7 @@
 // Do lines of JSON and MessagePack upsert what JSON upserts, and fail as it does?
 
 import { encode } from "@msgpack/msgpack";
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { expectError, pathOf, startTestServer, type TestServer } from "./running.ts";
 
@@ -40,7 +40,7 @@ const names = Object.keys(formats) as Format[];
 let server: TestServer;
 let transaction: Params;
 
-const send = (route: RouteName, params: Params, type: string, body: Uint8Array) =>
+const send = (route: OperationName, params: Params, type: string, body: Uint8Array) =>
   server.ask(pathOf(route, params), {
     raw: Uint8Array.from(body),
     headers: { "content-type": type },

@@ -1,8 +1,8 @@
 // The requests and expectations of the published TypeScript and Python clients of this interface: one test for each rule marked (client) in
 // the interface decisions.
 
-import { clientKeys } from "@quiverdb/protocol/client-keys";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { clientKeys } from "@quiverdb/engine/operations/client-keys";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   adminKey,
@@ -218,7 +218,7 @@ describe("ignored keys", () => {
   test("[E8] each is accepted where it is sent, and nowhere else", async () => {
     const keys = clientKeys.map(({ key }) => key);
     expect(keys).toEqual(["index_type", "data_type", "metadata_schema"]);
-    for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+    for (const [name, route] of Object.entries(operations) as [OperationName, Operation][]) {
       if (route.upload || route.method === "GET" || route.method === "HEAD") continue;
       const taken = clientKeys.filter((each) => each.routes.includes(name)).map(({ key }) => key);
       for (const key of keys) {

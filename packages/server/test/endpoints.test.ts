@@ -2,7 +2,7 @@
 //
 // 500 is in every row: errors.test.ts tests it for each route.
 
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   collectionBody,
@@ -1009,7 +1009,7 @@ describe("sessions", () => {
 });
 
 // A restore needs no collection: it creates one.
-const needsCollection = (Object.entries(routes) as [RouteName, Route][]).filter(
+const needsCollection = (Object.entries(operations) as [OperationName, Operation][]).filter(
   ([name, route]) => route.path.includes("{collection_id}") && name !== "restoreCollection",
 );
 
@@ -1030,7 +1030,7 @@ test.each(needsCollection)(
 );
 
 /** A valid body for each endpoint that takes one. */
-const bodies: Partial<Record<RouteName, unknown>> = {
+const bodies: Partial<Record<OperationName, unknown>> = {
   createMetadataIndex: { type: "keyword" },
   countVectors: {},
   facetVectors: { field: "color" },

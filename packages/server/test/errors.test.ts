@@ -1,11 +1,11 @@
 // Unit tests of the translation from errors to responses.
 
+import { type Operation, operations } from "@quiverdb/engine/operations/operations";
 import { type ErrorCode, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
-import { type Route, routes } from "@quiverdb/protocol/routes";
 import { describe, expect, test } from "vitest";
 import { errorAnswer } from "../src/error-answer.ts";
 
-const all = Object.entries(routes) as [string, Route][];
+const all = Object.entries(operations) as [string, Operation][];
 
 describe("errors", () => {
   test.each(all)("[E5] %s answers unexpected errors with 500 and only the request id", (_name, route) => {
@@ -32,10 +32,12 @@ describe("errors", () => {
       }
     }
     const missing = new QuiverError("collection_not_found", "words");
-    expect(errorAnswer(missing, routes.deleteCollection, "r").status).toBe(400);
-    expect(errorAnswer(missing, routes.getCollection, "r").status).toBe(404);
-    expect(errorAnswer(new QuiverError("vector_not_found", "w"), routes.getVector, "r").status).toBe(404);
-    expect(errorAnswer(new QuiverError("index_not_found", "w"), routes.searchDense, "r").status).toBe(400);
+    expect(errorAnswer(missing, operations.deleteCollection, "r").status).toBe(400);
+    expect(errorAnswer(missing, operations.getCollection, "r").status).toBe(404);
+    expect(errorAnswer(new QuiverError("vector_not_found", "w"), operations.getVector, "r").status).toBe(404);
+    expect(errorAnswer(new QuiverError("index_not_found", "w"), operations.searchDense, "r").status).toBe(
+      400,
+    );
   });
 
   test("[E5] a data directory in an error of the server appears only in the log", () => {

@@ -1,6 +1,6 @@
 // Are filters served over HTTP: in every search, in batches and in exports, and are wrong ones refused?
 
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectError, startTestServer, type TestServer } from "./running.ts";
 
@@ -30,7 +30,12 @@ type Results = { results: { id: string }[] };
 const idsOf = ({ results }: Results) => results.map(({ id }) => id).sort();
 
 /** Every search, with the path of a query's filter. */
-const searches: readonly [name: RouteName, body: object, own: (filter: unknown) => object, path: string][] = [
+const searches: readonly [
+  name: OperationName,
+  body: object,
+  own: (filter: unknown) => object,
+  path: string,
+][] = [
   ["searchDense", { query_vector: vector }, (one) => ({ query_vector: vector, filter: one }), "filter"],
   ["searchSparse", { query_terms: terms }, (one) => ({ query_terms: terms, filter: one }), "filter"],
   ["searchText", { query: "fox" }, (one) => ({ query: "fox", filter: one }), "filter"],

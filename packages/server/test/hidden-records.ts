@@ -3,8 +3,8 @@
 // Requests for two collections: one has hidden records between those that the key sees, and one has the latter alone. To every request of
 // the key both must give the same answer, byte for byte.
 
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import { randomNumbers } from "@quiverdb/kernels/random";
-import type { RouteName } from "@quiverdb/protocol/routes";
 
 /** Of the key. */
 export const tenantFilter = { tenant: "a" } as const;
@@ -70,7 +70,7 @@ export function records(random: Random, count: number): TestRecord[] {
 }
 
 export type Asked = {
-  readonly name: RouteName;
+  readonly name: OperationName;
   readonly params?: Record<string, string>;
   readonly body?: unknown;
   readonly query?: string;

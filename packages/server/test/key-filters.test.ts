@@ -1,6 +1,6 @@
 // Keys with a filter: does anything that they can ask tell of other records, and can they change any?
 
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { KeyCreated } from "@quiverdb/protocol/shapes/key";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -16,12 +16,12 @@ import {
 import { type Answer, adminKey, expectError, pathOf, startTestServer, type TestServer } from "./running.ts";
 
 const seed = 20_260;
-const filtered = (Object.keys(routes) as RouteName[]).filter(
-  (name) => (routes[name] as Route).rows === "filtered",
+const filtered = (Object.keys(operations) as OperationName[]).filter(
+  (name) => (operations[name] as Operation).rows === "filtered",
 );
 
 /** What tells of all records, or changes what others use. A new route is here, or declares what it does for such keys. */
-const closed: readonly RouteName[] = [
+const closed: readonly OperationName[] = [
   "createCollection",
   "deleteCollection",
   "checkCollection",
@@ -58,7 +58,7 @@ const closed: readonly RouteName[] = [
 let server: TestServer;
 let key: string;
 let all: TestRecord[];
-const asked = new Set<RouteName>();
+const asked = new Set<OperationName>();
 
 async function makeKey(body: object): Promise<KeyCreated> {
   const answer = await server.call("createKey", {}, { name: "limited", ...body });
@@ -73,7 +73,7 @@ const callAs = (
 ): Promise<Answer> => {
   if (secret === key) asked.add(name);
   return server.ask(`${pathOf(name, { collection_id: collection, ...params })}${query}`, {
-    method: routes[name].method,
+    method: operations[name].method,
     body,
     key: secret,
   });
@@ -337,8 +337,8 @@ describe("a key with a filter", () => {
 
   test("[A23] is refused by every endpoint that is not declared as filtered or harmless, and tried on all that are filtered", async () => {
     const before = await server.fingerprint("mixed");
-    const all = Object.keys(routes) as RouteName[];
-    expect(all.filter((name) => (routes[name] as Route).rows === undefined)).toEqual(closed);
+    const all = Object.keys(operations) as OperationName[];
+    expect(all.filter((name) => (operations[name] as Operation).rows === undefined)).toEqual(closed);
     for (const name of closed) {
       const params = {
         index_type: "dense",

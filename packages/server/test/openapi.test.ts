@@ -1,7 +1,6 @@
 // Does the OpenAPI document describe the server correctly?
 
-import { examples } from "@quiverdb/protocol/examples";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { validate } from "@scalar/openapi-parser";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { adminKey, expectError, startTestServer, type TestServer } from "./running.ts";
@@ -17,8 +16,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.end());
 
-const all = Object.entries(routes) as [RouteName, Route][];
-const operationOf = (route: Route) => document.paths[route.path]?.[route.method.toLowerCase()];
+const all = Object.entries(operations) as [OperationName, Operation][];
+const operationOf = (route: Operation) => document.paths[route.path]?.[route.method.toLowerCase()];
 
 describe("openapi", () => {
   test("[H23] the document is valid OpenAPI 3.1, at both of its addresses", async () => {
@@ -49,23 +48,24 @@ describe("openapi", () => {
     for (const parameter of inPath)
       expect(parameter).toMatchObject({ required: true, schema: { type: "string" } });
     const inQuery = (operation.parameters ?? []).filter((p: { in: string }) => p.in === "query");
-    expect(
-      inQuery.map((p: { name: string; required?: boolean }) => `${p.required ? "!" : ""}${p.name}`),
-    ).toEqual(Object.keys(route.query ?? {}));
+    expect(inQuery.map((p: { name: string; required?: boolean }) => [p.name, p.required === true])).toEqual(
+      Object.entries(route.query ?? {}).map(([each, { isRequired }]) => [each, isRequired === true]),
+    );
     const plain = (shape: unknown) => JSON.parse(JSON.stringify(shape));
     if (route.body) {
       expect(operation.requestBody.required).toBe(true);
       const { content } = operation.requestBody;
       expect(content["application/json"].schema).toEqual(plain(route.body));
       // Examples stand beside the schema.
-      const given = examples[name as keyof typeof examples];
+      const given = route.examples;
       expect(given.length).toBeGreaterThan(0);
       const { example, examples: several } = content["application/json"];
       const shown = several ? Object.values(several as Document[]).map(({ value }) => value) : [example];
       expect(shown).toEqual(given);
+      const isBulk = route.records === "vectors";
       const bulk = ["application/x-ndjson", "application/msgpack"];
-      expect(Object.keys(content)).toEqual(["application/json", ...(route.bulk ? bulk : [])]);
-      if (route.bulk) for (const type of bulk) expect(content[type].schema.properties.metadata).toBeDefined();
+      expect(Object.keys(content)).toEqual(["application/json", ...(isBulk ? bulk : [])]);
+      if (isBulk) for (const type of bulk) expect(content[type].schema.properties.metadata).toBeDefined();
     } else if (route.upload) {
       expect(operation.requestBody.content["application/octet-stream"].schema.format).toBe("binary");
     } else expect(operation.requestBody).toBeUndefined();
@@ -92,14 +92,27 @@ describe("openapi", () => {
   test("[H23] every example of a body is served as it stands", async () => {
     const params = { collection_id: "articles", field: "year", vector_id: "a1", transaction_id: "" };
     const sessionOf = (password: string) => ({ username: "admin", password });
-    for (const [name, bodies] of Object.entries(examples) as [keyof typeof examples, readonly object[]][]) {
+    const begin: readonly OperationName[] = [
+      "createCollection",
+      "createDenseIndex",
+      "createSparseIndex",
+      "createTextIndex",
+      "createMetadataIndex",
+      "streamingUpsert",
+    ];
+    const end: readonly OperationName[] = ["deleteMatching", "createSnapshot", "restoreCollection"];
+    const rank = (name: OperationName) =>
+      begin.includes(name) ? begin.indexOf(name) - begin.length : end.indexOf(name) + 1;
+    // The story of the examples: a collection is made, filled, searched and changed.
+    const story = all.filter(([, { examples }]) => examples.length > 0).sort(([a], [b]) => rank(a) - rank(b));
+    for (const [name, { examples }] of story) {
       if (name === "addVector")
         params.transaction_id = (await server.call("createTransaction", params)).json.transaction_id;
       if (name === "deleteMatching") {
         expect((await server.call("commitTransaction", params)).status).toBe(204);
         expect((await server.call("countVectors", params, {})).json).toEqual({ count: 5 });
       }
-      for (const body of bodies) {
+      for (const body of examples as readonly object[]) {
         const { status, text, json } = await server.call(name, params, body);
         // The two that name what only the reader has.
         if (name === "createSession") {
@@ -112,8 +125,8 @@ describe("openapi", () => {
             .filter(({ since_version }: { since_version: unknown }) => since_version === null)
             .map(({ id }: { id: string }) => id);
           const restored = await server.call(name, params, { ...body, snapshots: ids });
-          expect(restored.status, restored.text).toBe(routes[name].status);
-        } else expect(status, `${name} ${text}`).toBe(routes[name].status);
+          expect(restored.status, restored.text).toBe(operations[name].status);
+        } else expect(status, `${name} ${text}`).toBe(operations[name].status);
         if (name.startsWith("search") && "results" in json)
           expect(json.results.length, name).toBeGreaterThan(0);
       }
@@ -127,7 +140,7 @@ describe("openapi", () => {
     for (const [name, { method, path, summary }] of all) {
       const lines = text.split("\n").filter((line) => line.startsWith(`- \`${method} ${path}\`: ${summary}`));
       expect(lines, name).toHaveLength(1);
-      const body = (examples as Partial<Record<RouteName, readonly unknown[]>>)[name]?.[0];
+      const [body] = operations[name].examples;
       if (body !== undefined) expect(lines[0]).toContain(JSON.stringify(body));
     }
     for (const [, address] of text.matchAll(/\]\((\/[^)]*)\)/g))
@@ -137,8 +150,8 @@ describe("openapi", () => {
   test("[H23] every endpoint requires the bearer key, except login", () => {
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
     expect(document.security).toEqual([{ bearer: [] }]);
-    expect(operationOf(routes.createSession).security).toEqual([]);
-    expect(operationOf(routes.searchDense).security).toBeUndefined();
+    expect(operationOf(operations.createSession).security).toEqual([]);
+    expect(operationOf(operations.searchDense).security).toBeUndefined();
   });
 
   test("[H23] a response of the server fits the schema in the document", async () => {

@@ -1,9 +1,10 @@
 // How does the server handle overload?
 
 import { Deadline } from "@quiverdb/engine/database/contract";
+import type { WorkKind } from "@quiverdb/engine/operations/operation";
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { Admission, Queue, type WorkKind } from "../src/admission.ts";
+import { Admission, Queue } from "../src/admission.ts";
 import { FairShare } from "../src/fair-share.ts";
 import { expectError, pathOf, rawHead, readAnswer, startTestServer, type TestServer } from "./running.ts";
 

@@ -1,9 +1,10 @@
 // Unit tests of request parsing: JSON with positions, exact metadata, paths of faults, query strings.
 
 import { finishAtOnce } from "@quiverdb/engine/database/contract";
+import { type Operation, operations } from "@quiverdb/engine/operations/operations";
+import { integer, readParameters, requiredId, word } from "@quiverdb/engine/operations/parameters";
 import type { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { type Route, routes } from "@quiverdb/protocol/routes";
 import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { Ajv, type ValidateFunction } from "ajv";
 import fc from "fast-check";
@@ -14,7 +15,7 @@ import { metadataSpans, withExactMetadata } from "../src/request/exact-metadata.
 import { parseBody } from "../src/request/json.ts";
 import { type CheckShape, checkLongArrays, type Schema } from "../src/request/large-validation.ts";
 import { bodyFormatOf } from "../src/request/media-type.ts";
-import { idParameter, integerParameter, parseQuery, queryOf, wordParameter } from "../src/request/query.ts";
+import { parseQuery, queryOf } from "../src/request/query.ts";
 import { describe as describeValue, readablePath, shapeError } from "../src/request/validation.ts";
 
 const fault = (act: () => unknown): QuiverError => {
@@ -190,7 +191,7 @@ describe("large bodies", () => {
       compiled.set(schema, validate);
       return validate(value) ? undefined : (validate.errors as never);
     };
-    const schema = routes.streamingUpsert.body as unknown as Schema;
+    const schema = operations.streamingUpsert.body as unknown as Schema;
     const whole = ajv.compile(schema as object);
     const shellOf = (body: unknown) => finishAtOnce(checkLongArrays(schema, body, check));
     const bodyOf = () => ({
@@ -225,7 +226,7 @@ describe("large bodies", () => {
       const validate = ajv.compile(schema as object);
       return validate(value) ? undefined : (validate.errors as never);
     };
-    const schema = routes.streamingUpsert.body as unknown as Schema;
+    const schema = operations.streamingUpsert.body as unknown as Schema;
     const pairs = Array.from({ length: 9_000 }, (_, i): unknown => ({ index: i, value: 1 }));
     const bodyOf = () => ({
       vectors: Array.from({ length: 400 }, (_, i) => ({
@@ -359,7 +360,7 @@ describe("media type", () => {
     expect(bodyFormatOf("application/json", "identity", false)).toBe("json");
   });
 
-  test("[H28] routes that take many records also take lines of JSON and MessagePack, others do not", () => {
+  test("[H28] operations that take many records also take lines of JSON and MessagePack, others do not", () => {
     for (const [type, format] of [
       ["application/x-ndjson", "ndjson"],
       ["Application/X-NDJSON; charset=utf-8", "ndjson"],
@@ -375,14 +376,17 @@ describe("media type", () => {
 describe("query strings", () => {
   test("[H12] + is a space, and percent-encoding is UTF-8", () => {
     expect(
-      queryOf(parseQuery("document_id=a+b%2Bc%20%F0%9F%98%80"), routes.vectorsByDocument).document_id,
+      queryOf(parseQuery("document_id=a+b%2Bc%20%F0%9F%98%80"), operations.vectorsByDocument.query)
+        .document_id,
     ).toBe("a b+c 😀");
-    expect(queryOf(parseQuery("document_id=a=b"), routes.vectorsByDocument).document_id).toBe("a=b");
+    expect(queryOf(parseQuery("document_id=a=b"), operations.vectorsByDocument.query).document_id).toBe(
+      "a=b",
+    );
   });
 
   test("[H12] a repeated, missing or malformed parameter is rejected by name", () => {
     const path = (text: string) =>
-      fault(() => queryOf(parseQuery(text), routes.vectorsByDocument)).details.path;
+      fault(() => queryOf(parseQuery(text), operations.vectorsByDocument.query)).details.path;
     expect(path("document_id=a&document_id=a")).toBe("document_id");
     expect(path("")).toBe("document_id");
     expect(path("document_id=%zz")).toBe("query");
@@ -390,29 +394,35 @@ describe("query strings", () => {
   });
 
   test("[H12] an unknown parameter is rejected, with the nearest known name", () => {
-    const unknown = (text: string, route: Route) => {
-      const { code, details } = fault(() => queryOf(parseQuery(text), route));
+    const unknown = (text: string, route: Operation) => {
+      const { code, details } = fault(() => queryOf(parseQuery(text), route.query));
       return [code, details.path, details.suggestion];
     };
-    expect(unknown("limt=2", routes.listVersions)).toEqual(["unknown_field", "limt", "limit"]);
-    expect(unknown("topK=2", routes.measureRecall)).toEqual(["unknown_field", "topK", "top_k"]);
-    expect(unknown("limit=2&x%20y=1", routes.listVersions)).toEqual(["unknown_field", '["x y"]', undefined]);
-    expect(unknown("__proto__=1", routes.listVersions)[1]).toBe("__proto__");
-    expect(unknown("limit=2", routes.getCollection)).toEqual(["unknown_field", "limit", undefined]);
-    expect(queryOf(parseQuery(""), routes.getCollection)).toEqual({});
+    expect(unknown("limt=2", operations.listVersions)).toEqual(["unknown_field", "limt", "limit"]);
+    expect(unknown("topK=2", operations.measureRecall)).toEqual(["unknown_field", "topK", "top_k"]);
+    expect(unknown("limit=2&x%20y=1", operations.listVersions)).toEqual([
+      "unknown_field",
+      '["x y"]',
+      undefined,
+    ]);
+    expect(unknown("__proto__=1", operations.listVersions)[1]).toBe("__proto__");
+    expect(unknown("limit=2", operations.getCollection)).toEqual(["unknown_field", "limit", undefined]);
+    expect(queryOf(parseQuery(""), undefined)).toEqual({});
   });
 
   test("[H12] numbers, words and ids in a query are checked", () => {
-    const bad = (value: string) =>
-      fault(() => integerParameter({ limit: value }, "limit", 1, 1000)).details.path;
+    const parameters = { limit: integer(1, 1000, ""), format: word(["flat"], "") };
+    const document = { document_id: requiredId("") };
+    const bad = (value: string) => fault(() => readParameters(parameters, { limit: value })).details.path;
     for (const value of ["", "0", "1001", "-1", "1.5", "1e2", "0x1", " 1", "abc", "9".repeat(40)])
       expect(bad(value)).toBe("limit");
-    expect(integerParameter({ limit: "1000" }, "limit", 1, 1000)).toBe(1000);
-    expect(integerParameter({}, "limit", 1, 1000)).toBeUndefined();
-    expect(wordParameter({ format: "flat" }, "format", ["flat"])).toBe("flat");
-    expect(fault(() => wordParameter({ format: "tall" }, "format", ["flat"])).details.path).toBe("format");
-    expect(fault(() => idParameter({ document_id: "" }, "document_id")).details.path).toBe("document_id");
-    expect(fault(() => idParameter({ document_id: "ä".repeat(257) }, "document_id")).details.path).toBe(
+    expect(readParameters(parameters, { limit: "1000" })).toEqual({ limit: 1000 });
+    expect(readParameters(parameters, {})).toEqual({});
+    expect(readParameters(parameters, { format: "flat" })).toEqual({ format: "flat" });
+    expect(fault(() => readParameters(parameters, { format: "tall" })).details.path).toBe("format");
+    expect(fault(() => readParameters(document, {})).details.path).toBe("document_id");
+    expect(fault(() => readParameters(document, { document_id: "" })).details.path).toBe("document_id");
+    expect(fault(() => readParameters(document, { document_id: "ä".repeat(257) })).details.path).toBe(
       "document_id",
     );
   });

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { ErrorBody, ErrorCode } from "@quiverdb/protocol/errors";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 import { pino } from "pino";
 import { expect } from "vitest";
 import type { ServerConfig } from "../src/config.ts";
@@ -41,7 +41,7 @@ export type TestServer = RunningServer & {
   logText(): string;
   ask(path: string, ask?: Ask): Promise<Answer>;
   /** Calls an endpoint of the list by its name. `query` starts with `?`. */
-  call(name: RouteName, params?: Record<string, string>, body?: unknown, query?: string): Promise<Answer>;
+  call(name: OperationName, params?: Record<string, string>, body?: unknown, query?: string): Promise<Answer>;
   /** A collection of this name, with all three kinds and their indexes. Dimension 4 by default. */
   makeCollection(name: string, options?: CollectionOptions): Promise<void>;
   /** What a rejected request must not change: version, listing, records. */
@@ -101,7 +101,7 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
   };
 
   const call: TestServer["call"] = (name, params = {}, body, query = "") => {
-    const route: Route = routes[name];
+    const route: Operation = operations[name];
     return ask(`${pathOf(name, params)}${query}`, { method: route.method, body });
   };
 
@@ -130,7 +130,7 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       expect(created.status, created.text).toBe(201);
       if (!indexes) return;
       for (const [route, body] of Object.entries(indexBodies)) {
-        const made = await call(route as RouteName, { collection_id: name }, body);
+        const made = await call(route as OperationName, { collection_id: name }, body);
         expect(made.status, made.text).toBe(201);
       }
     },
@@ -158,8 +158,8 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
 }
 
 /** Path of an endpoint with its parameters percent-encoded. */
-export function pathOf(name: RouteName, params: Record<string, string> = {}): string {
-  return routes[name].path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
+export function pathOf(name: OperationName, params: Record<string, string> = {}): string {
+  return operations[name].path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
     return encodeURIComponent(params[parameter] ?? "missing");
   });
 }

@@ -3,8 +3,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { ErrorBody } from "@quiverdb/protocol/errors";
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -203,10 +203,14 @@ it("[B6] snapshots are listed by collection and deleted by id; those of a delete
     "collection_not_found",
   );
   expectError(await server.call("listSnapshots", short), 404, "collection_not_found");
-  for (const name of Object.keys(routes).filter((each) => /Snapshot|restore/.test(each)))
+  for (const name of Object.keys(operations).filter((each) => /Snapshot|restore/.test(each)))
     expect(
-      (await server.ask(pathOf(name as RouteName), { method: routes[name as RouteName].method, key: null }))
-        .status,
+      (
+        await server.ask(pathOf(name as OperationName), {
+          method: operations[name as OperationName].method,
+          key: null,
+        })
+      ).status,
     ).toBe(401);
 });
 

@@ -1,6 +1,6 @@
 // Are dense vectors that are given as bytes the same as those that are given as numbers?
 
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectError, startTestServer, type TestServer } from "./running.ts";
 
@@ -91,7 +91,7 @@ describe("[H27] vectors as bytes of 32-bit floats", () => {
   ])("text %s is 400 with its position, and nothing changes", async (_what, text, end) => {
     const before = await server.fingerprint("c");
     const vector = { f32: text };
-    const places: [RouteName, Record<string, string>, unknown, string][] = [
+    const places: [OperationName, Record<string, string>, unknown, string][] = [
       ["searchDense", c, { query_vector: vector }, "query_vector"],
       ["searchBatchDense", c, { queries: [{ vector: numbers }, { vector }] }, "queries[1].vector"],
       ["searchHybrid", c, { query_vector: vector, query_text: "fox" }, "query_vector"],

@@ -3,9 +3,9 @@
 // Two sorts: named attacks that once succeeded; and attacks that are generated from the protocol, one for each endpoint that a reader or a
 // writer may call, with everything in the body at its limit. New endpoints and fields are attacked without a change here.
 
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { limits } from "@quiverdb/protocol/limits";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
 
 /** The contents of the attacked server, see data.ts. */
 export const collection = "shared";
@@ -88,7 +88,7 @@ function bulkWrites(random: () => number): () => AttackRequest {
   let written = 0;
   return () => ({
     method: "POST",
-    path: routes.streamingUpsert.path.replace("{collection_id}", bulk),
+    path: operations.streamingUpsert.path.replace("{collection_id}", bulk),
     body: Buffer.from(`{"vectors":[${vectors.map((vector) => `{"id":"b${written++}"${vector}`)}]}`),
     headers: patient,
   });
@@ -101,7 +101,7 @@ export function namedAttacks(): Attack[] {
   const bodies = (count: number, make: () => unknown) => Array.from({ length: count }, () => bytesOf(make()));
   const exported = (): AttackRequest => ({
     method: "GET",
-    path: routes.exportVectors.path.replace("{collection_id}", collection),
+    path: operations.exportVectors.path.replace("{collection_id}", collection),
   });
   const prefixBatch = post(
     "/search/batch-tf-idf",
@@ -147,7 +147,7 @@ export function namedAttacks(): Attack[] {
 }
 
 /** Endpoints that are not attacked in a loop, because they delete what the other attacks need. */
-const spared: ReadonlySet<RouteName> = new Set<RouteName>([
+const spared: ReadonlySet<OperationName> = new Set<OperationName>([
   "createSession",
   "deleteIndex",
   "unloadCollection",
@@ -171,7 +171,7 @@ const bodiesEach = 2;
 /** An attack for each endpoint of the role, with 64 connections. */
 export function generatedAttacks(role: "read" | "write", seed = 1): Attack[] {
   const attacks: Attack[] = [];
-  for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+  for (const [name, route] of Object.entries(operations) as [OperationName, Operation][]) {
     if (route.role !== role || spared.has(name) || route.upload) continue;
     for (const [label, make] of variantsOf(name, route, randomNumbers(seed)))
       attacks.push({ name: label, connections: 64, role, next: make });
@@ -180,8 +180,8 @@ export function generatedAttacks(role: "read" | "write", seed = 1): Attack[] {
 }
 
 function variantsOf(
-  name: RouteName,
-  route: Route,
+  name: OperationName,
+  route: Operation,
   random: () => number,
 ): [name: string, next: () => AttackRequest][] {
   const path = () => pathOf(route, random);
@@ -201,7 +201,7 @@ function variantsOf(
   ];
 }
 
-function pathOf({ path, query }: Route, random: () => number): string {
+function pathOf({ path, query }: Operation, random: () => number): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
     if (parameter === "collection_id") return collection;
     if (parameter === "vector_id") return `v${Math.floor(random() * 20_000)}`;
@@ -215,14 +215,13 @@ function pathOf({ path, query }: Route, random: () => number): string {
     ef_search: "4096",
   };
   const pairs = Object.keys(query ?? {})
-    .map((each) => each.replace("!", ""))
     .filter((each) => each in parameters)
     .map((each) => `${each}=${parameters[each]}`);
   return pairs.length === 0 ? filled : `${filled}?${pairs.join("&")}`;
 }
 
 /** A body with everything at its limit, truncated at the target size. */
-function bodyOf(name: RouteName, schema: Schema, random: () => number): Buffer {
+function bodyOf(name: OperationName, schema: Schema, random: () => number): Buffer {
   const value = shapedOf(schema, "", random, { left: bodyBytes }) as Record<string, unknown>;
   if (name.startsWith("search")) {
     const batch = Object.values(value).find((each) => Array.isArray(each) && each.length > 1_000);

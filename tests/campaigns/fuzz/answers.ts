@@ -4,8 +4,8 @@
 // and a body of the route's shape. No response reveals internals of the server.
 
 import { createHash } from "node:crypto";
+import { type Operation, operations } from "@quiverdb/engine/operations/operations";
 import { type ErrorBody, type ErrorCode, errorKinds } from "@quiverdb/protocol/errors";
-import { type Route, routes } from "@quiverdb/protocol/routes";
 import { ErrorShape } from "@quiverdb/protocol/shapes/common";
 import { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import type { TSchema } from "typebox";
@@ -26,18 +26,18 @@ function checkOf(schema: TSchema): Check {
 
 const isError = checkOf(ErrorShape);
 const isVectorRecord = checkOf(VectorRecord);
-const answerChecks = new Map<Route, Check>();
-for (const route of Object.values(routes) as Route[]) {
+const answerChecks = new Map<Operation, Check>();
+for (const route of Object.values(operations) as Operation[]) {
   if (route.answer && route.mediaType === undefined) answerChecks.set(route, checkOf(route.answer));
 }
 
-const endpoints = (Object.values(routes) as Route[]).map((route) => ({
+const endpoints = (Object.values(operations) as Operation[]).map((route) => ({
   route,
   segments: route.path.split("/"),
 }));
 
-/** The entry of the route list for a request; a literal path segment wins over a parameter. */
-export function routeOf(method: string, target: string): Route | undefined {
+/** The operation of a request; a literal path segment wins over a parameter. */
+export function routeOf(method: string, target: string): Operation | undefined {
   const segments = target.replace(/[?#].*$/s, "").split("/");
   const fitting = endpoints.filter(
     ({ route, segments: pattern }) =>
@@ -94,7 +94,7 @@ export function faultOf(
 function errorFault(
   answer: WireAnswer,
   text: string,
-  route: Route | undefined,
+  route: Operation | undefined,
   toHead: boolean,
 ): string | undefined {
   const { status, headers } = answer;

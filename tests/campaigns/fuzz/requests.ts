@@ -5,7 +5,7 @@
 
 import { encode } from "@msgpack/msgpack";
 import { anyFilter } from "@quiverdb/engine/filter/test/any-filter";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
 import { adminKey } from "../server-process.ts";
 import { hostile, type Shaping, shaped } from "./shaped-json.ts";
@@ -204,8 +204,8 @@ const queryValues = fc.oneof(
   },
 );
 
-function queries(route: Route): fc.Arbitrary<string> {
-  const names = Object.keys(route.query ?? {}).map((name) => name.replace(/^!/, ""));
+function queries(route: Operation): fc.Arbitrary<string> {
+  const names = Object.keys(route.query ?? {});
   const pair = fc
     .tuple(fc.constantFrom(...names, ...names, ...names, "unknown", "__proto__", "%66ormat"), queryValues)
     .map(([name, value]) => `${name}=${value}`);
@@ -360,7 +360,7 @@ const damage: fc.Arbitrary<(body: Buffer) => Buffer> = fc.oneof(
   },
 );
 
-function bodies(route: Route): fc.Arbitrary<Buffer | undefined> {
+function bodies(route: Operation): fc.Arbitrary<Buffer | undefined> {
   const none = fc.constant(undefined);
   if (route.body === undefined) {
     return fc.oneof(
@@ -381,7 +381,7 @@ function bodies(route: Route): fc.Arbitrary<Buffer | undefined> {
 }
 
 /** The formats of many records besides JSON: a body, and its media type. */
-function bulkBodies(route: Route): fc.Arbitrary<{ type: string; body: Buffer }> {
+function bulkBodies(route: Operation): fc.Arbitrary<{ type: string; body: Buffer }> {
   const shape = (route.body as { properties?: { vectors?: { items?: unknown } } }).properties?.vectors?.items;
   const records = (flawPermille: number) =>
     fc.array(shaped(shape, { flawPermille, hints }), { maxLength: 5 });
@@ -405,8 +405,8 @@ function bulkBodies(route: Route): fc.Arbitrary<{ type: string; body: Buffer }> 
 const otherMethods = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"];
 
 /** Requests to one endpoint. */
-export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<FuzzRequest> {
-  const route: Route = routes[name];
+export function requestsTo(name: OperationName, grounds: Grounds): fc.Arbitrary<FuzzRequest> {
+  const route: Operation = operations[name];
   const parts = route.path.split(/(\{\w+\})/).map((part): fc.Arbitrary<string> => {
     const parameter = /^\{(\w+)\}$/.exec(part)?.[1];
     if (parameter === undefined) return fc.constant(part);
@@ -430,7 +430,10 @@ export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<Fuzz
       contentType: contentTypes,
       extra: extraHeaders,
       body: bodies(route),
-      bulk: route.bulk ? fc.option(bulkBodies(route), { nil: undefined }) : fc.constant(undefined),
+      bulk:
+        route.records === "vectors"
+          ? fc.option(bulkBodies(route), { nil: undefined })
+          : fc.constant(undefined),
     })
     .map(({ method, path, query, authorization, contentType, extra, body, bulk }) => ({
       method,
@@ -446,7 +449,7 @@ export function requestsTo(name: RouteName, grounds: Grounds): fc.Arbitrary<Fuzz
 
 /** Requests to all endpoints, each equally often. */
 export function anyRequest(grounds: Grounds): fc.Arbitrary<FuzzRequest> {
-  return fc.oneof(...(Object.keys(routes) as RouteName[]).map((name) => requestsTo(name, grounds)));
+  return fc.oneof(...(Object.keys(operations) as OperationName[]).map((name) => requestsTo(name, grounds)));
 }
 
 /** A request as bytes. Header values are written as Latin-1, the bytes beyond ASCII included. */

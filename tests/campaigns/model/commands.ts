@@ -1,7 +1,7 @@
 // Which sequences of commands test the model of the whole interface?
 
 import { anyFilter, anyMetadata, fieldNames } from "@quiverdb/engine/filter/test/any-filter";
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
 import type { Clause, Metric, ModelRecord } from "../../model.ts";
 
@@ -102,7 +102,7 @@ const commands = {
   delete: fc.record({
     name,
     id,
-    by: fc.constantFrom<RouteName>("deleteVector", "streamingDelete", "streamingDeleteAlias"),
+    by: fc.constantFrom<OperationName>("deleteVector", "streamingDelete", "streamingDeleteAlias"),
   }),
   together: fc.record({
     name,

@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { TransactionStats } from "@quiverdb/protocol/shapes/transaction";
 import {
   clauseText,
@@ -37,7 +37,7 @@ export type Servers = {
 
 type Answer = {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: answers of all routes are looked into.
+  // biome-ignore lint/suspicious/noExplicitAny: answers of all operations are looked into.
   readonly json: any;
   readonly text: string;
   readonly headers: Headers;
@@ -87,7 +87,7 @@ const kindsOf = ({ model }: Modelled) => ({
 
 export class Pair {
   readonly #servers: Servers;
-  readonly #called: Set<RouteName>;
+  readonly #called: Set<OperationName>;
   readonly #suffix: string;
   readonly #modelled = new Map<string, Modelled>();
   readonly #positions = new Map<string, boolean>();
@@ -98,7 +98,7 @@ export class Pair {
    * @param called called with each requested route
    * @param suffix keeps the collections of this sequence apart from others
    */
-  constructor(servers: Servers, called: Set<RouteName>, suffix: string) {
+  constructor(servers: Servers, called: Set<OperationName>, suffix: string) {
     this.#servers = servers;
     this.#called = called;
     this.#suffix = suffix;
@@ -114,13 +114,13 @@ export class Pair {
   }
 
   async #send(
-    route: RouteName,
+    route: OperationName,
     params: Record<string, string>,
     body?: string | Uint8Array<ArrayBuffer>,
     query = "",
   ): Promise<Response> {
     this.#called.add(route);
-    const { method, path, upload }: Route = routes[route];
+    const { method, path, upload }: Operation = operations[route];
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
       encodeURIComponent(params[parameter]),
     );
@@ -134,7 +134,7 @@ export class Pair {
   }
 
   async #call(
-    route: RouteName,
+    route: OperationName,
     params: Record<string, string> = {},
     body?: unknown,
     query = "",
@@ -169,7 +169,7 @@ export class Pair {
 
   /** A request to a collection of the sequence. */
   asked(
-    route: RouteName,
+    route: OperationName,
     name: string,
     params: Record<string, string> = {},
     body?: unknown,
@@ -545,14 +545,14 @@ export class Pair {
     const { name, topK: top_k, vector, terms, text, clauses, weight, k } = command;
     const { model } = pair;
     const legs: { kind: "dense" | "sparse" | "text"; body: object; ranking: Ranked }[] = [];
-    const results = async (route: RouteName, body: object): Promise<Ranked> =>
+    const results = async (route: OperationName, body: object): Promise<Ranked> =>
       (await this.#expect("ok", route, name, {}, body)).json.results;
-    const batch = async (route: RouteName, body: object): Promise<Ranked[]> =>
+    const batch = async (route: OperationName, body: object): Promise<Ranked[]> =>
       (await this.#expect("ok", route, name, {}, body)).json.map((each: { results: Ranked }) => each.results);
     /** The full ranking contains every record, and each shorter ranking is a prefix of it. */
     const leg = async (
       kind: (typeof legs)[number]["kind"],
-      route: RouteName,
+      route: OperationName,
       expected: Ranked,
       body: object,
       inHybrid: object,

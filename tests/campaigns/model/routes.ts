@@ -1,9 +1,9 @@
-// Which routes does the model cover, and why are the others excluded?
+// Which operations does the model cover, and why are the others excluded?
 
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 
 /** Routes that the sequences call and whose responses the model predicts. */
-export const modelled: ReadonlySet<RouteName> = new Set<RouteName>([
+export const modelled: ReadonlySet<OperationName> = new Set<OperationName>([
   "createCollection",
   "listCollections",
   "loadedCollections",

@@ -5,7 +5,7 @@
 
 import { deepStrictEqual as same } from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { RouteName } from "@quiverdb/protocol/routes";
+import type { OperationName } from "@quiverdb/engine/operations/operations";
 import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { ModelCollection } from "../../model.ts";
 
@@ -31,14 +31,18 @@ export type Asking = {
   /** Asserts "ok" or one of these error codes. */
   expect(
     expected: string | readonly string[],
-    route: RouteName,
+    route: OperationName,
     name: string,
     params?: Record<string, string>,
     body?: unknown,
-    // biome-ignore lint/suspicious/noExplicitAny: answers of all routes are looked into.
+    // biome-ignore lint/suspicious/noExplicitAny: answers of all operations are looked into.
   ): Promise<{ readonly status: number; readonly json: any }>;
   /** The raw response. @param file the request's body */
-  send(route: RouteName, params: Record<string, string>, file?: Uint8Array<ArrayBuffer>): Promise<Response>;
+  send(
+    route: OperationName,
+    params: Record<string, string>,
+    file?: Uint8Array<ArrayBuffer>,
+  ): Promise<Response>;
   /** The server's name of a collection of the sequence. */
   fullName(name: string): string;
 };

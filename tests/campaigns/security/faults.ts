@@ -1,6 +1,6 @@
 // Do unexpected errors reveal anything about the machine, on any endpoint?
 
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { bodies, type ProbedServer } from "./probed-server.ts";
 
 const secret = "/var/lib/quiver/secret-of-the-engine/data.mdb";
@@ -26,10 +26,10 @@ export async function probeFaults(probed: ProbedServer): Promise<number> {
   for (const name of broken) Object.defineProperty(database, name, { get: fault, configurable: true });
   let asked = 0;
   try {
-    for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
+    for (const [name, route] of Object.entries(operations) as [OperationName, Operation][]) {
       if (!route.path.startsWith("/vectordb")) continue;
       const params = { collection_id: "c", index_type: "dense" };
-      const query = Object.keys(route.query ?? {}).some((each) => each.startsWith("!"))
+      const query = Object.values(route.query ?? {}).some(({ isRequired }) => isRequired)
         ? "?document_id=d"
         : "";
       const path = route.path.replaceAll(/\{(\w+)\}/g, (_, p: "collection_id") => params[p] ?? "x");

@@ -3,7 +3,7 @@
 // Such keys are put into every object of every body, as names in paths and query strings, and as names of collections, records and
 // metadata. No prototype may change, no response may be 500, and stored data must be returned unchanged.
 
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { bodies, collectionBody, type ProbedServer } from "./probed-server.ts";
 
 const names = [
@@ -55,7 +55,7 @@ export async function probePollution(probed: ProbedServer): Promise<number> {
     if (status >= 500) throw new Error(`${what} was answered with ${status}`);
     assertClean(what);
   };
-  for (const [route, body] of Object.entries(bodies) as [RouteName, unknown][]) {
+  for (const [route, body] of Object.entries(bodies) as [OperationName, unknown][]) {
     for (const name of names) {
       for (const value of values) {
         for (const text of withMember(body, `${JSON.stringify(name)}:${value}`)) {
@@ -65,13 +65,13 @@ export async function probePollution(probed: ProbedServer): Promise<number> {
       }
     }
   }
-  for (const [route, { path, query }] of Object.entries(routes) as [RouteName, Route][]) {
+  for (const [route, { path, query }] of Object.entries(operations) as [OperationName, Operation][]) {
     for (const name of names) {
       const params = Object.fromEntries([...path.matchAll(/\{(\w+)\}/g)].map(([, each]) => [each, name]));
       if (bodies[route] === undefined)
         check(`${route} of ${name}`, (await probed.call(route, params)).status);
       const string = `?${name}=1&${name}[polluted]=1&${Object.keys(query ?? {}).join("&")}`;
-      const { method } = routes[route];
+      const { method } = operations[route];
       const filled = path.replaceAll(/\{\w+\}/g, "c");
       if (method === "GET") check(`${filled}${string}`, (await probed.ask(`${filled}${string}`)).status);
     }

@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { ServerConfig } from "@quiverdb/server/config";
 import type { RunningServer } from "@quiverdb/server/running-server";
 import { startServer } from "@quiverdb/server/server";
@@ -33,7 +33,7 @@ export type ProbedServer = {
   ask(path: string, ask?: Ask): Promise<Answer>;
   /** @param query begins with `?` */
   call(
-    name: RouteName,
+    name: OperationName,
     params?: Record<string, string>,
     body?: unknown,
     key?: string,
@@ -89,7 +89,7 @@ export async function probeServer(config: Partial<ServerConfig> = {}): Promise<P
     keepSecret: (secret) => void secrets.push(secret),
     ask,
     call(name, params = {}, body, key, query = "") {
-      const { path, method }: Route = routes[name];
+      const { path, method }: Operation = operations[name];
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
         encodeURIComponent(params[parameter] ?? "x"),
       );
@@ -113,7 +113,7 @@ export const collectionBody = (name: unknown) => ({
 });
 
 /** A valid body for each route, for a collection that was created with `collectionBody`. */
-export const bodies: Partial<Record<RouteName, unknown>> = {
+export const bodies: Partial<Record<OperationName, unknown>> = {
   createCollection: collectionBody("made"),
   createDenseIndex: {
     name: "dense",

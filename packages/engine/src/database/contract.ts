@@ -80,7 +80,7 @@ export type StoredVector = {
 /** Some records, where the next page begins (null: there are no more), and what is probably wrong with the filter. */
 export type RecordPage = {
   readonly vectors: readonly StoredVector[];
-  readonly nextCursor: string | null;
+  readonly next_cursor: string | null;
   readonly warnings?: Warning[];
 };
 

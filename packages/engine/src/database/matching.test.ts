@@ -132,7 +132,7 @@ for (const isIndexed of [false, true]) {
           const ids: string[] = [];
           let request: ScrollVectors = { filter, limit, include: ["metadata"] };
           for (;;) {
-            const { vectors, nextCursor } = await collection.scroll(request);
+            const { vectors, next_cursor } = await collection.scroll(request);
             expect(vectors.length).toBeLessThanOrEqual(limit);
             for (const vector of vectors) {
               const { id, metadata, ...rest } = vector.toRecord(["metadata"]);
@@ -140,8 +140,8 @@ for (const isIndexed of [false, true]) {
               expect(metadata).toEqual(records.find((one) => one.id === id)?.metadata);
               ids.push(id);
             }
-            if (nextCursor === null) break;
-            request = { ...request, cursor: nextCursor };
+            if (next_cursor === null) break;
+            request = { ...request, cursor: next_cursor };
           }
           expect(ids).toEqual(wanted(records, filter).map(({ id }) => id));
         }
@@ -158,9 +158,9 @@ test("[W10] are listed in the order of an indexed field, also while they are wri
     const ids: string[] = [];
     let cursor: string | null = null;
     for (let page = 0; page === 0 || cursor !== null; page++) {
-      const { vectors, nextCursor } = await collection.scroll({ order_by, cursor, limit });
+      const { vectors, next_cursor } = await collection.scroll({ order_by, cursor, limit });
       ids.push(...vectors.map((vector) => vector.toRecord().id));
-      cursor = nextCursor;
+      cursor = next_cursor;
       await meanwhile?.(page);
     }
     return ids;
@@ -203,7 +203,7 @@ test("[W10] are listed in the order of an indexed field, also while they are wri
     await expect(collection.scroll(request)).rejects.toMatchObject(refusal);
   };
   const order_by = { field: "color" };
-  const made = (await collection.scroll({ order_by, limit: 1 })).nextCursor ?? "";
+  const made = (await collection.scroll({ order_by, limit: 1 })).next_cursor ?? "";
   const forged = Buffer.from(made, "base64url");
   forged[20] ^= 1;
   for (const cursor of ["", "x", btoa("[1]"), made.slice(0, -4), forged.toString("base64url")])
@@ -213,7 +213,7 @@ test("[W10] are listed in the order of an indexed field, also while they are wri
 test("[W10] a cursor belongs to its order and filter, however these are written", async () => {
   const collection = await make(100, { color: "keyword", n: "number" });
   const cursorOf = async (request: Parameters<typeof collection.scroll>[0]) =>
-    (await collection.scroll({ ...request, limit: 3 })).nextCursor;
+    (await collection.scroll({ ...request, limit: 3 })).next_cursor;
   const color = { field: "color" };
   const first = { order_by: color, filter: { color: "red" } };
   const cursor = await cursorOf(first);

@@ -229,7 +229,7 @@ test("[W16] [A21] who sees only some records is told nothing of the others", asy
   for (const filter of [{ colour: "x" }, { n: "5" }, { rare: "no" }]) {
     expect(await restricted.count({ filter })).toEqual({ count: 0 });
     expect(await restricted.search("text", { query: "bees", filter })).toEqual({ results: [] });
-    expect(await restricted.scroll({ filter })).toEqual({ vectors: [], nextCursor: null });
+    expect(await restricted.scroll({ filter })).toEqual({ vectors: [], next_cursor: null });
     expect(await restricted.facet({ field: "color", filter })).toEqual({ facets: [] });
     expect(await restricted.deleteMatching({ filter })).toEqual({ deleted: 0 });
     expect(await restricted.updateMatching({ filter, metadata: { color: "red" } })).toEqual({ updated: 0 });

@@ -147,8 +147,15 @@ export const CollectionDetail = Type.Object(
   { description: "A collection with its configuration and state." },
 );
 
+export const LoadedCollections = Type.Array(Type.String());
+
+/** A sentence. */
+export const CollectionUnloaded = Type.String();
+
 export type CreateCollection = Static<typeof CreateCollection>;
 export type CollectionCreated = Static<typeof CollectionCreated>;
 export type CollectionSummary = Static<typeof CollectionSummary>;
 export type CollectionList = Static<typeof CollectionList>;
 export type CollectionDetail = Static<typeof CollectionDetail>;
+export type LoadedCollections = Static<typeof LoadedCollections>;
+export type CollectionUnloaded = Static<typeof CollectionUnloaded>;

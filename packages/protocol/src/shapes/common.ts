@@ -3,7 +3,7 @@
 // A shape is a TypeBox schema, from which its TypeScript type, its validation and its part of the OpenAPI document are derived. Every
 // object of a request is closed (`Fields`): unknown keys are rejected. `null` for an optional key means absent.
 
-import Type, { type TObjectOptions, type TProperties, type TSchema } from "typebox";
+import Type, { type Static, type TObjectOptions, type TProperties, type TSchema } from "typebox";
 
 type JsonSchema = { type: string | readonly string[]; enum?: readonly unknown[] } & Record<string, unknown>;
 
@@ -66,3 +66,4 @@ export const ErrorShape = Type.Object(
   },
   { description: "Every error response has this shape." },
 );
+export type Empty = Static<typeof Empty>;

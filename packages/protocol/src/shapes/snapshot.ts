@@ -84,9 +84,14 @@ export const RestoredCollection = Type.Object({
   vector_count: Type.Integer(),
 });
 
+export const SnapshotBytes = Type.String({
+  description: "The file; its format is described in docs/backup.md.",
+});
+
 export type CreateSnapshot = Static<typeof CreateSnapshot>;
 export type Snapshot = Static<typeof Snapshot>;
 export type RunningSnapshot = Static<typeof RunningSnapshot>;
 export type SnapshotList = Static<typeof SnapshotList>;
 export type RestoreCollection = Static<typeof RestoreCollection>;
 export type RestoredCollection = Static<typeof RestoredCollection>;
+export type SnapshotBytes = Static<typeof SnapshotBytes>;

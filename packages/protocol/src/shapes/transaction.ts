@@ -108,9 +108,12 @@ export const TransactionList = Type.Object({
   transactions: Type.Array(TransactionSummary, { description: "Newest first." }),
 });
 
+export const AnyTransactionStatus = Type.Union([TransactionStatus, FlatTransactionStatus]);
+
 export type TransactionCreated = Static<typeof TransactionCreated>;
 export type TransactionStats = Static<typeof TransactionStats>;
 export type TransactionState = Static<typeof TransactionState>;
 export type TransactionStatus = Static<typeof TransactionStatus>;
 export type FlatTransactionStatus = Static<typeof FlatTransactionStatus>;
 export type TransactionList = Static<typeof TransactionList>;
+export type AnyTransactionStatus = Static<typeof AnyTransactionStatus>;

@@ -37,6 +37,8 @@ export const DenseVector = (description: string) =>
   } as unknown as TSchema);
 
 /** The id of a record, or a vector. */
+export const ExportedRecords = Type.String({ description: "One JSON vector record per line." });
+
 export type Example = string | DenseVector;
 export const Example = (description: string) =>
   Type.Unsafe<Example>({
@@ -128,3 +130,5 @@ export type VectorInput = Static<typeof VectorInput>;
 export type ExactVectorInput = Static<typeof ExactVectorInput>;
 export type UpsertVectors = Static<typeof UpsertVectors>;
 export type VectorRecord = Static<typeof VectorRecord>;
+export type ExportedRecords = Static<typeof ExportedRecords>;
+export type VectorRecords = Static<typeof VectorRecords>;

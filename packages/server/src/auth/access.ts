@@ -4,8 +4,8 @@
 // and where it names collections. A request for a collection outside the key's set is rejected whether the collection exists or not, so
 // that the key reveals nothing about other collections. If an endpoint declares nothing, the strictest rule applies.
 
+import type { Operation } from "@quiverdb/engine/operations/operations";
 import { QuiverError } from "@quiverdb/protocol/errors";
-import type { Route } from "@quiverdb/protocol/routes";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type Role, roles } from "@quiverdb/protocol/shapes/key";
 
@@ -21,7 +21,7 @@ export type Need = {
 /** The requirement of an endpoint that declares none. */
 export const strictestNeed: Need = { role: "admin", collections: "nowhere", takesFilter: false };
 
-export function needOf(route: Route): Need {
+export function needOf(route: Operation): Need {
   const inPath = route.path.includes("{collection_id}") ? "path" : "nowhere";
   return {
     role: route.role,

@@ -14,11 +14,10 @@
 import { randomBytes } from "node:crypto";
 import { type Credentials, checkRowFilter } from "@quiverdb/engine/database/contract";
 import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiverdb/protocol/collection-name";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { fieldError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { CreateKey, KeyCreated, KeyInformation, Role } from "@quiverdb/protocol/shapes/key";
-import { fieldError } from "../request/validation.ts";
 import { Access } from "./access.ts";
 import { BackgroundWrites } from "./background-writes.ts";
 import { digest, randomSecret, sameDigest } from "./secrets.ts";

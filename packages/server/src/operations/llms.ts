@@ -1,10 +1,9 @@
 // What does a language model read that is told the address of a server?
 //
 // /llms.txt (https://llmstxt.org): what this is, how to call it, every operation in a line with the example of its body, and where the rest
-// is. It is made of the list of routes, so it is always that of this server.
+// is. It is made of the list of operations, so it is always that of this server.
 
-import { examples } from "@quiverdb/protocol/examples";
-import { type Route, type RouteName, routes } from "@quiverdb/protocol/routes";
+import { allOperations, type Operation } from "@quiverdb/engine/operations/operations";
 import type { FastifyInstance } from "fastify";
 import { docsPath } from "./docs.ts";
 import { introduction, openapiPaths, tagTexts } from "./openapi.ts";
@@ -23,9 +22,8 @@ export function registerLlms(app: FastifyInstance): void {
 }
 
 function llmsText(): string {
-  const all = Object.entries(routes) as [RouteName, Route][];
   const groups = tagTexts.map(([tag, about]) => {
-    const lines = all.filter(([, route]) => route.tag === tag).map(([name, route]) => line(name, route));
+    const lines = allOperations.filter(([, each]) => each.tag === tag).map(([, each]) => line(each));
     return `**${tag}.** ${about}\n\n${lines.join("\n")}`;
   });
   return `${[
@@ -40,9 +38,8 @@ function llmsText(): string {
   ].join("\n\n")}\n`;
 }
 
-function line(name: RouteName, { method, path, summary, query, role }: Route): string {
-  const body = (examples as Partial<Record<RouteName, readonly unknown[]>>)[name]?.[0];
-  const names = Object.keys(query ?? {}).map((each) => each.replace(/^!/, ""));
+function line({ method, path, summary, query, role, examples: [body] }: Operation): string {
+  const names = Object.keys(query ?? {});
   const parts = [
     `- \`${method} ${path}\`: ${summary}`,
     ...(role === "anyone" ? ["no key"] : [`role ${role}`]),

@@ -203,7 +203,7 @@ export const givenLog = (logger: Logger): ServerLog => ({
   end: () => {},
 });
 
-/** Ids and routes have no character that JSON escapes: see requestIdOf and the list of routes; methods are those of the HTTP parser. */
+/** Ids and routes have no character that JSON escapes: see requestIdOf and the records of operations; methods are those of the HTTP parser. */
 function fieldsOf({ request_id, method, route, status, ms }: RequestLine): string {
   const methodText = method === undefined ? "" : `,"method":"${method}"`;
   const msText = ms === undefined ? "" : `,"ms":${ms}`;

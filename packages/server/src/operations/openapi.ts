@@ -1,11 +1,11 @@
-// How is the OpenAPI document generated from the list of routes?
+// How is the OpenAPI document generated from the operations?
 //
-// @fastify/swagger walks the registered endpoints and reads the documentation of each, which this file generates from the list of routes.
+// @fastify/swagger walks the registered endpoints and reads the documentation of each, which this file generates from the list of operations.
 //   Response schemas appear only in the document; responses are not serialised by them.
 
+import type { Operation, OperationName } from "@quiverdb/engine/operations/operations";
+import type { Parameters } from "@quiverdb/engine/operations/parameters";
 import { errorKinds } from "@quiverdb/protocol/errors";
-import { examples } from "@quiverdb/protocol/examples";
-import type { Route, RouteName } from "@quiverdb/protocol/routes";
 import { ErrorShape } from "@quiverdb/protocol/shapes/common";
 import type { FastifyInstance } from "fastify";
 import type { TSchema } from "typebox";
@@ -44,11 +44,11 @@ const statusTexts: Record<number, string> = {
 };
 
 /** The documentation of one endpoint, in the form that @fastify/swagger reads. */
-export function documentation(name: RouteName, route: Route) {
-  return ({ url }: { url: string }) => ({ url, schema: operation(name, route) });
+export function documentation(name: OperationName, route: Operation) {
+  return ({ url }: { url: string }) => ({ url, schema: described(name, route) });
 }
 
-function operation(name: RouteName, route: Route): Record<string, unknown> {
+function described(name: OperationName, route: Operation): Record<string, unknown> {
   const isPublic = route.role === "anyone";
   const statuses = new Set([...route.errors, ...(isPublic ? [429, 503] : commonErrors)]);
   if (route.body) for (const status of bodyErrors) statuses.add(status);
@@ -60,7 +60,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
     summary: route.summary,
     ...(isPublic ? {} : { description: needText(route) }),
     ...(isPublic ? { security: [] } : {}),
-    ...(route.body ? { body: bodyOf(name as keyof typeof examples, route, route.body) } : {}),
+    ...(route.body ? { body: bodyOf(route, route.body) } : {}),
     ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
     ...paramsSchema(route.path),
@@ -69,7 +69,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
 }
 
 /** Which keys are accepted, as text for the API reference. */
-function needText(route: Route): string {
+function needText(route: Operation): string {
   const reach = {
     path: " with access to the collection",
     "body.name": " with access to the collection",
@@ -89,9 +89,8 @@ const uploadBody = {
   body: { type: "string", format: "binary", description: "The bytes of the file." },
 };
 
-function bodyOf(name: keyof typeof examples, route: Route, shape: TSchema): unknown {
-  return route.bulk ? bulkBody(shape, examples[name]) : { ...plain(shape), examples: examples[name] };
-}
+const bodyOf = ({ records, examples }: Operation, shape: TSchema): unknown =>
+  records === "vectors" ? bulkBody(shape, examples) : { ...plain(shape), examples };
 
 /** A body of many records in each of its formats. */
 function bulkBody(shape: TSchema, given: readonly unknown[]): unknown {
@@ -118,14 +117,14 @@ function bulkBody(shape: TSchema, given: readonly unknown[]): unknown {
   };
 }
 
-function success(route: Route): unknown {
+function success(route: Operation): unknown {
   const description = statusTexts[route.status];
   return route.answer === undefined
     ? { type: "null", description }
     : { description, content: { [route.mediaType ?? "application/json"]: { schema: plain(route.answer) } } };
 }
 
-function failure(status: number, route: Route): unknown {
+function failure(status: number, route: Operation): unknown {
   const codes = Object.entries(errorKinds)
     .filter(([code, kind]) => (route.statusOf?.[code as keyof typeof errorKinds] ?? kind.status) === status)
     .map(([code, kind]) => `- \`${code}\`: ${kind.meaning}`);
@@ -136,17 +135,13 @@ function failure(status: number, route: Route): unknown {
     : { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } };
 }
 
-function querySchema(query: Readonly<Record<string, string>>): unknown {
-  const entries = Object.entries(query).map(([declared, description]) => ({
-    name: declared.replace(/^!/, ""),
-    required: declared.startsWith("!"),
-    description,
-  }));
+function querySchema(query: Parameters): unknown {
+  const entries = Object.entries(query);
   return {
     type: "object",
-    required: entries.filter((entry) => entry.required).map((entry) => entry.name),
+    required: entries.filter(([, { isRequired }]) => isRequired).map(([name]) => name),
     properties: Object.fromEntries(
-      entries.map((entry) => [entry.name, { type: "string", description: entry.description }]),
+      entries.map(([name, { description }]) => [name, { type: "string", description }]),
     ),
     additionalProperties: false,
   };

@@ -3,11 +3,12 @@
 // The validator checks the contents of a body against its shape. A route without a body accepts no fields, because they would be dropped
 // silently. Keys of published clients that the server ignores are removed first (client-keys.ts).
 
-import { clientKeysOf } from "@quiverdb/protocol/client-keys";
+import { clientKeysOf } from "@quiverdb/engine/operations/client-keys";
+import type { Operation, OperationName } from "@quiverdb/engine/operations/operations";
+import { fieldError } from "@quiverdb/protocol/errors";
 import { refuseUnknownFields } from "@quiverdb/protocol/fields";
-import type { Route, RouteName } from "@quiverdb/protocol/routes";
 import { Fields } from "@quiverdb/protocol/shapes/common";
-import { describe, fieldError } from "./validation.ts";
+import { describe } from "./validation.ts";
 
 const NoFields = Fields({});
 
@@ -17,7 +18,7 @@ const NoFields = Fields({});
  * @returns the body; an empty object where there is none, which the validator gives a fault if a field is required
  * @throws invalid_request for a body where the route has none; unknown_field if it has fields
  */
-export function checkBody(route: Route, name: RouteName, body: unknown): unknown {
+export function checkBody(route: Operation, name: OperationName, body: unknown): unknown {
   if (route.upload) return body;
   if (route.body !== undefined && body === undefined) return {};
   const fields = asObject(body);

@@ -5,10 +5,10 @@
 
 import { endianness } from "node:os";
 import type { Steps } from "@quiverdb/engine/database/contract";
+import { fieldError } from "@quiverdb/protocol/errors";
 import type { DenseVector } from "@quiverdb/protocol/shapes/vector";
 import { FloatArena } from "./float-arena.ts";
 import type { ParsedBody } from "./json.ts";
-import { fieldError } from "./validation.ts";
 
 const isBigEndian = endianness() === "BE";
 const floatBytes = 4;

@@ -3,7 +3,7 @@
 // Ajv stops at the first fault. For an `anyOf` it reports the faults of every branch and then one for the whole, so the last fault is used;
 // of the branches only the path of the invalid part is used. A message never contains a vector, a text or a password.
 
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { fieldError, type QuiverError } from "@quiverdb/protocol/errors";
 import { kindOf } from "@quiverdb/protocol/kind-of";
 
 /** The part of Ajv's error object (with `verbose`) that is used here. */
@@ -62,15 +62,6 @@ function partOf({ keyword, instancePath }: ShapeFault, faults: readonly ShapeFau
   if (part === undefined) return "";
   const name = readablePath(part.instancePath.slice(instancePath.length));
   return ` whose ${name} is ${describe(part.data)}`;
-}
-
-/** An `invalid_request` about one field, with its path, such as `vectors[17].dense_values[3]`. */
-export function fieldError(path: string, expected: string, received: string, message: string): QuiverError {
-  return new QuiverError("invalid_request", `${message} Correct the request and send it again.`, {
-    path,
-    expected,
-    received,
-  });
 }
 
 /** `/vectors/17/dense_values/3` -> `vectors[17].dense_values[3]` */

@@ -6,9 +6,9 @@
 
 import type { IncomingMessage } from "node:http";
 import { type Account, type CancelSignal, Deadline, type Trace } from "@quiverdb/engine/database/contract";
+import { fieldError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Access } from "../auth/access.ts";
-import { fieldError } from "./validation.ts";
 
 export const timeoutHeader = "x-quiver-timeout-ms";
 

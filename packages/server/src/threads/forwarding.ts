@@ -7,13 +7,12 @@
 import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { Agent, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { pipeline } from "node:stream";
+import { allOperations } from "@quiverdb/engine/operations/operations";
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { type RouteName, routes } from "@quiverdb/protocol/routes";
 import type { Connections } from "../connections.ts";
 import { errorAnswer } from "../error-answer.ts";
 import { livePath } from "../operations/health.ts";
 import { discardRest, inviteBody, isUninvited } from "../request/early-answer.ts";
-import { threadRoutes } from "../routes/handlers.ts";
 
 /** Where the owner listens, and what it asks for. */
 export type OwnerSocket = { readonly path: string; readonly secret: string };
@@ -169,10 +168,11 @@ function refuse(response: ServerResponse, cause: Error): void {
 
 /** The requests that a serving thread answers itself, by method. */
 const own = new Map<string, RegExp>();
-for (const method of new Set(threadRoutes.map((name: RouteName) => routes[name].method))) {
-  const paths = threadRoutes
-    .filter((name) => routes[name].method === method)
-    .map((name) => routes[name].path.replaceAll(/\{\w+\}/g, "[^/?#]+"));
+const served = allOperations.map(([, operation]) => operation).filter(({ threads }) => threads);
+for (const method of new Set(served.map((operation) => operation.method))) {
+  const paths = served
+    .filter((operation) => operation.method === method)
+    .map(({ path }) => path.replaceAll(/\{\w+\}/g, "[^/?#]+"));
   own.set(method, new RegExp(`^(?:${paths.join("|")})(?:\\?|$)`));
 }
 

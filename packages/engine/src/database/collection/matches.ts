@@ -83,7 +83,7 @@ export class Matches {
           ? yield* pageById(version, found?.set ?? null, limit, after)
           : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
       const vectors = yield* vectorsAt(version, page.ordinals);
-      return { vectors, nextCursor: page.end && cursors.make(page.end), ...told(found) };
+      return { vectors, next_cursor: page.end && cursors.make(page.end), ...told(found) };
     });
   }
 

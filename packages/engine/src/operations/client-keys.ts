@@ -3,12 +3,12 @@
 // They are accepted and ignored on the endpoints to which those clients send them, and rejected elsewhere. Those clients also send
 // `auto_create_index` (vectors of a collection) and `username` (session); these have a meaning here and are part of the shapes.
 
-import type { RouteName } from "./routes.ts";
+import type { OperationName } from "./operations.ts";
 
 export type ClientKey = {
   readonly key: string;
   /** Accepted at the top level of the bodies of these requests. */
-  readonly routes: readonly RouteName[];
+  readonly routes: readonly OperationName[];
   readonly why: string;
 };
 
@@ -39,10 +39,10 @@ export const clientKeys: readonly ClientKey[] = [
 ];
 
 /** Keys to ignore in the body of a request. */
-export function clientKeysOf(route: RouteName): readonly string[] {
+export function clientKeysOf(route: OperationName): readonly string[] {
   return byRoute.get(route) ?? [];
 }
 
-const byRoute = new Map<RouteName, string[]>();
+const byRoute = new Map<OperationName, string[]>();
 for (const { key, routes } of clientKeys)
   for (const route of routes) byRoute.set(route, [...(byRoute.get(route) ?? []), key]);

@@ -1,0 +1,153 @@
+// Which operations are there on collections as a whole?
+
+import * as check from "@quiverdb/protocol/shapes/check";
+import * as shape from "@quiverdb/protocol/shapes/collection";
+import { operation } from "./operation.ts";
+
+const collection = "/vectordb/collections/{collection_id}";
+const missingCollectionIs400 = { collection_not_found: 400 } as const;
+
+export const collections = {
+  createCollection: operation(
+    {
+      method: "POST",
+      path: "/vectordb/collections",
+      repeat: "refused",
+      work: "administration",
+      role: "write",
+      collections: "body.name",
+      audited: [
+        "name",
+        "dense_vector.enabled",
+        "dense_vector.dimension",
+        "dense_vector.auto_create_index",
+        "sparse_vector.enabled",
+        "sparse_vector.auto_create_index",
+        "tf_idf_options.enabled",
+        "store_raw_text",
+        "config.max_vectors",
+        "config.replication_factor",
+        "config.memory_budget_bytes",
+      ],
+      tag: "Collections",
+      summary: "Create collection",
+      body: shape.CreateCollection,
+      status: 201,
+      answer: shape.CollectionCreated,
+      errors: [400, 409, 500],
+    },
+    ({ database, body }) => database.createCollection(body),
+    {
+      name: "articles",
+      description: "Articles about animals",
+      dense_vector: { enabled: true, dimension: 3 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+      config: { max_vectors: null },
+      store_raw_text: true,
+    },
+  ),
+  listCollections: operation(
+    {
+      method: "GET",
+      path: "/vectordb/collections",
+      role: "read",
+      rows: "harmless",
+      collections: "answer",
+      tag: "Collections",
+      summary: "List collections",
+      answer: shape.CollectionList,
+      errors: [500],
+    },
+    ({ database, reaches }) => ({
+      collections: database.listCollections().filter(({ name }) => reaches(name)),
+    }),
+  ),
+  loadedCollections: operation(
+    {
+      method: "GET",
+      path: "/vectordb/collections/loaded",
+      role: "read",
+      rows: "harmless",
+      collections: "answer",
+      tag: "Collections",
+      summary: "Get loaded collections",
+      answer: shape.LoadedCollections,
+      errors: [500],
+    },
+    ({ database, reaches }) => database.loadedCollections().filter(reaches),
+  ),
+  getCollection: operation(
+    {
+      method: "GET",
+      path: collection,
+      role: "read",
+      rows: "filtered",
+      tag: "Collections",
+      summary: "Get collection",
+      answer: shape.CollectionDetail,
+      errors: [404, 500],
+    },
+    ({ collection }) => collection.describe(),
+  ),
+  deleteCollection: operation(
+    {
+      method: "DELETE",
+      path: collection,
+      done: "collection_not_found",
+      work: "administration",
+      role: "admin",
+      audited: [],
+      tag: "Collections",
+      summary: "Delete collection",
+      status: 204,
+      statusOf: missingCollectionIs400,
+      errors: [400, 500],
+    },
+    ({ database, params }) => database.deleteCollection(params.collection_id),
+  ),
+  checkCollection: operation(
+    {
+      method: "POST",
+      path: `${collection}/check`,
+      work: "administration",
+      role: "admin",
+      tag: "Collections",
+      summary: "Check stored data and indexes",
+      answer: check.CheckReport,
+      errors: [404, 500, 503],
+    },
+    ({ collection }) => collection.check(),
+  ),
+  loadCollection: operation(
+    {
+      method: "POST",
+      path: `${collection}/load`,
+      work: "administration",
+      role: "write",
+      tag: "Collections",
+      summary: "Load collection into memory",
+      answer: shape.CollectionDetail,
+      statusOf: missingCollectionIs400,
+      errors: [400, 500],
+    },
+    ({ collection, options }) => collection.load(options),
+  ),
+  unloadCollection: operation(
+    {
+      method: "POST",
+      path: `${collection}/unload`,
+      work: "administration",
+      role: "write",
+      tag: "Collections",
+      summary: "Unload collection from memory",
+      answer: shape.CollectionUnloaded,
+      statusOf: missingCollectionIs400,
+      errors: [400, 500],
+    },
+    async ({ collection }) => {
+      await collection.unload();
+      return `Collection '${collection.name}' successfully unloaded`;
+    },
+  ),
+};

@@ -1,0 +1,287 @@
+// Which operations are there on records outside of transactions?
+
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { Empty } from "@quiverdb/protocol/shapes/common";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import * as matching from "@quiverdb/protocol/shapes/matching";
+import * as vector from "@quiverdb/protocol/shapes/vector";
+import { operation } from "./operation.ts";
+import { filterJson, requiredId } from "./parameters.ts";
+
+const collection = "/vectordb/collections/{collection_id}";
+const missingCollectionIs400 = { collection_not_found: 400 } as const;
+
+/** What a filter may cost, in milliseconds, is not known before; it is not small. */
+const filterMs = 4;
+
+const articleVector = [0.1, 0.9, 0.2];
+const filter = { topic: "bees", year: { gte: 2000 } };
+
+const reading = {
+  role: "read",
+  rows: "filtered",
+  tag: "Vectors",
+} as const;
+const writing = {
+  role: "write",
+  rows: "filtered",
+  work: "write",
+  tag: "Vectors",
+} as const;
+
+export const records = {
+  streamingUpsert: operation(
+    {
+      // Last write wins by id. Between a lost response and the repeated request another writer may change the same id; the repeated request
+      // then overwrites that change, just as a slower client would have done.
+      method: "POST",
+      path: `${collection}/streaming/upsert`,
+      work: "write",
+      threads: true,
+      role: "write",
+      rows: "filtered",
+      tag: "Streaming",
+      summary: "Streaming upsert",
+      body: vector.UpsertVectors,
+      answer: Empty,
+      records: "vectors",
+    },
+    ({ collection, body, options }) => collection.upsert(body.vectors, options),
+    {
+      vectors: [
+        {
+          id: "a1",
+          document_id: "bees",
+          dense_values: articleVector,
+          sparse_indices: [17, 4021],
+          sparse_values: [0.5, 1.2],
+          text: "How bees navigate by the sun",
+          metadata: { topic: "bees", year: 2021, tags: ["insects", "light"] },
+        },
+        {
+          id: "a2",
+          dense_values: [0.2, 0.8, 0.1],
+          text: "Bees dance",
+          metadata: { topic: "bees", year: 2003 },
+        },
+        {
+          id: "a3",
+          dense_values: [0.9, 0.1, 0.4],
+          text: "Whales sing",
+          metadata: { topic: "whales", year: 1998 },
+        },
+      ],
+    },
+  ),
+  streamingDelete: operation(
+    {
+      method: "DELETE",
+      path: `${collection}/streaming/delete/{vector_id}`,
+      done: "vector_not_found",
+      work: "write",
+      threads: true,
+      role: "write",
+      rows: "filtered",
+      tag: "Streaming",
+      summary: "Streaming delete",
+      status: 204,
+      errors: [404, 500],
+    },
+    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+  ),
+  streamingDeleteAlias: operation(
+    {
+      method: "DELETE",
+      path: `${collection}/streaming/vectors/{vector_id}`,
+      done: "vector_not_found",
+      work: "write",
+      threads: true,
+      role: "write",
+      rows: "filtered",
+      tag: "Streaming",
+      summary: "Streaming delete (alternative path)",
+      status: 204,
+      errors: [404, 500],
+    },
+    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+  ),
+  countVectors: operation(
+    {
+      method: "POST",
+      path: `${collection}/vectors/count`,
+      ...reading,
+      summary: "Count the vectors that match a filter",
+      body: matching.CountMatching,
+      answer: matching.Count,
+      expectedMs: () => filterMs,
+    },
+    ({ collection, body, options }) => collection.count(body, options),
+    { filter },
+    {},
+  ),
+  facetVectors: operation(
+    {
+      method: "POST",
+      path: `${collection}/vectors/facet`,
+      ...reading,
+      summary: "Count the values of a field among the vectors that match a filter",
+      body: matching.FacetVectors,
+      answer: matching.Facets,
+      expectedMs: () => filterMs,
+    },
+    ({ collection, body, options }) => collection.facet(body, options),
+    { field: "topic", filter: { year: { gte: 2000 } }, limit: 10 },
+    { fields: ["topic", "year"], limit: 10 },
+  ),
+  scrollVectors: operation(
+    {
+      method: "POST",
+      path: `${collection}/vectors/scroll`,
+      role: "read",
+      rows: "filtered",
+      tag: "Vectors",
+      summary: "Read the vectors that match a filter page by page",
+      body: matching.ScrollVectors,
+      answer: matching.ScrollPage,
+      statusOf: { index_not_found: 400 },
+      expectedMs: () => filterMs,
+    },
+    ({ collection, body, options, reader }) => collection.scroll(body, options, reader),
+    { filter, limit: 100, include: ["metadata"] },
+    { order_by: { field: "year", direction: "desc" } },
+  ),
+  fetchVectors: operation(
+    {
+      method: "POST",
+      path: `${collection}/vectors/fetch`,
+      ...reading,
+      summary: "Get vectors by their ids",
+      body: matching.FetchVectors,
+      answer: matching.FetchedVectors,
+    },
+    ({ collection, body, options }) => collection.fetch(body, options),
+    { ids: ["a1", "a3"], include: ["metadata", "text"] },
+  ),
+  deleteMatching: operation(
+    {
+      // The count of a repeated request is that of the second time.
+      method: "POST",
+      path: `${collection}/vectors/delete`,
+      repeat: "refused",
+      ...writing,
+      summary: "Delete the vectors that match a filter, as one version",
+      body: matching.DeleteMatching,
+      answer: matching.Deleted,
+      expectedMs: () => filterMs,
+    },
+    ({ collection, body, options }) => collection.deleteMatching(body, options),
+    { filter: { topic: "ants", year: { lt: 2011 } } },
+  ),
+  updateMatching: operation(
+    {
+      method: "POST",
+      path: `${collection}/vectors/update`,
+      repeat: "refused",
+      ...writing,
+      summary: "Merge a patch into the metadata of the vectors that match a filter, as one version",
+      body: matching.UpdateMatching,
+      answer: matching.Updated,
+      patch: true,
+      expectedMs: () => filterMs,
+    },
+    ({ collection, body, options }) => collection.updateMatching(body, options),
+    { filter: { topic: "whales" }, metadata: { topic: "mammals" } },
+  ),
+  patchVector: operation(
+    {
+      method: "PATCH",
+      path: `${collection}/vectors/{vector_id}`,
+      ...writing,
+      summary: "Merge a patch into the metadata of a vector",
+      body: matching.PatchMetadata,
+      answer: Empty,
+      patch: true,
+    },
+    ({ collection, params, body, options }) => collection.patch(params.vector_id, body, options),
+    { metadata: { year: 2022, tags: null } },
+  ),
+  vectorsByDocument: operation(
+    {
+      method: "GET",
+      path: `${collection}/vectors`,
+      role: "read",
+      rows: "filtered",
+      tag: "Vectors",
+      summary: "Query vectors by document id",
+      query: { document_id: requiredId("Id of the document.") },
+      answer: vector.VectorRecords,
+      oneByOne: true,
+      statusOf: missingCollectionIs400,
+      errors: [400, 500],
+    },
+    ({ collection, query, options, take }) => collection.eachOfDocument(query.document_id, take, options),
+  ),
+  getVector: operation(
+    {
+      method: "GET",
+      path: `${collection}/vectors/{vector_id}`,
+      role: "read",
+      rows: "filtered",
+      tag: "Vectors",
+      summary: "Get vector by id",
+      answer: vector.VectorRecord,
+      statusOf: missingCollectionIs400,
+    },
+    ({ collection, params }) => collection.get(params.vector_id),
+  ),
+  vectorExists: operation(
+    {
+      method: "HEAD",
+      path: `${collection}/vectors/{vector_id}`,
+      role: "read",
+      rows: "filtered",
+      tag: "Vectors",
+      summary: "Check vector existence",
+      errors: [404, 500],
+    },
+    ({ collection, params }) => {
+      if (collection.has(params.vector_id)) return;
+      throw new QuiverError("vector_not_found", "The collection has no vector with this id.");
+    },
+  ),
+  deleteVector: operation(
+    {
+      method: "DELETE",
+      path: `${collection}/vectors/{vector_id}`,
+      done: "vector_not_found",
+      work: "write",
+      role: "write",
+      rows: "filtered",
+      tag: "Vectors",
+      summary: "Delete vector (the same as a streaming delete)",
+      answer: Empty,
+      errors: [404, 500],
+    },
+    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+  ),
+  exportVectors: operation(
+    {
+      method: "GET",
+      path: `${collection}/export`,
+      work: "export",
+      role: "read",
+      rows: "filtered",
+      tag: "Vectors",
+      summary:
+        "Export every vector of the current version, one record per line; header x-quiver-version names the version",
+      query: {
+        filter: filterJson('Exports only the records that satisfy this filter, as JSON: {"color": "red"}.'),
+      },
+      answer: vector.ExportedRecords,
+      mediaType: "application/x-ndjson",
+      expectedMs: () => Number.POSITIVE_INFINITY,
+    },
+    ({ collection, query, options }) =>
+      collection.exportMatching({ filter: query.filter as Filter | undefined }, options),
+  ),
+};

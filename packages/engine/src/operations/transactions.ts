@@ -1,0 +1,147 @@
+// Which operations are there on transactions?
+
+import { Empty } from "@quiverdb/protocol/shapes/common";
+import * as transaction from "@quiverdb/protocol/shapes/transaction";
+import * as vector from "@quiverdb/protocol/shapes/vector";
+import { operation } from "./operation.ts";
+import { word } from "./parameters.ts";
+
+const collection = "/vectordb/collections/{collection_id}";
+const one = `${collection}/transactions/{transaction_id}` as const;
+const missingCollectionIs400 = { collection_not_found: 400 } as const;
+const missingIs400 = {
+  collection_not_found: 400,
+  transaction_not_found: 400,
+  vector_not_found: 400,
+} as const;
+
+const writing = {
+  role: "write",
+  rows: "filtered",
+  work: "write",
+  tag: "Transactions",
+  status: 204,
+  statusOf: missingIs400,
+  errors: [400, 500],
+} as const;
+
+export const transactions = {
+  createTransaction: operation(
+    {
+      method: "POST",
+      path: `${collection}/transactions`,
+      repeat: "refused",
+      work: "write",
+      role: "write",
+      rows: "filtered",
+      tag: "Transactions",
+      summary: "Create transaction",
+      answer: transaction.TransactionCreated,
+      statusOf: missingCollectionIs400,
+      errors: [400, 409, 500],
+    },
+    ({ collection }) => collection.beginTransaction(),
+  ),
+  listTransactions: operation(
+    {
+      method: "GET",
+      path: `${collection}/transactions`,
+      role: "read",
+      rows: "filtered",
+      tag: "Transactions",
+      summary: "List open and recent transactions",
+      answer: transaction.TransactionList,
+      statusOf: missingCollectionIs400,
+      errors: [400, 500],
+    },
+    ({ collection }) => collection.transactions(),
+  ),
+  getTransactionStatus: operation(
+    {
+      method: "GET",
+      path: `${one}/status`,
+      role: "read",
+      rows: "filtered",
+      tag: "Transactions",
+      summary: "Get transaction status",
+      query: { format: word(["flat"], "`flat` returns the flat form that older clients expect.") },
+      answer: transaction.AnyTransactionStatus,
+      statusOf: missingCollectionIs400,
+    },
+    ({ transaction, query }) => (query.format === "flat" ? transaction.flatStatus() : transaction.status()),
+  ),
+  commitTransaction: operation(
+    {
+      // The client (transaction.ts) decides what a repeated commit or abort means if the transaction is no longer open.
+      method: "POST",
+      path: `${one}/commit`,
+      ...writing,
+      summary: "Commit transaction",
+    },
+    ({ transaction, options }) => transaction.commit(options),
+  ),
+  abortTransaction: operation(
+    {
+      method: "POST",
+      path: `${one}/abort`,
+      ...writing,
+      summary: "Abort transaction",
+    },
+    ({ transaction, options }) => transaction.abort(options),
+  ),
+  addVector: operation(
+    {
+      method: "POST",
+      path: `${one}/vectors`,
+      work: "write",
+      role: "write",
+      rows: "filtered",
+      tag: "Transactions",
+      summary: "Add vector",
+      body: vector.VectorInput,
+      answer: Empty,
+      statusOf: missingIs400,
+      errors: [400, 500],
+      records: "body",
+    },
+    ({ transaction, body, options }) => transaction.add(body, options),
+    { id: "a4", dense_values: [0.3, 0.3, 0.3], text: "Ants build", metadata: { topic: "ants", year: 2010 } },
+  ),
+  upsertVectors: operation(
+    {
+      method: "POST",
+      path: `${one}/upsert`,
+      work: "write",
+      role: "write",
+      rows: "filtered",
+      tag: "Transactions",
+      summary: "Upsert vectors",
+      body: vector.UpsertVectors,
+      answer: Empty,
+      statusOf: missingIs400,
+      errors: [400, 500],
+      records: "vectors",
+    },
+    ({ transaction, body, options }) => transaction.upsert(body.vectors, options),
+    {
+      vectors: [
+        {
+          id: "a5",
+          dense_values: [0.4, 0.1, 0.3],
+          text: "Ants carry",
+          metadata: { topic: "ants", year: 2011 },
+        },
+      ],
+    },
+  ),
+  deleteVectorInTransaction: operation(
+    {
+      method: "DELETE",
+      path: `${one}/vectors/{vector_id}`,
+      done: "vector_not_found",
+      ...writing,
+      summary: "Delete vector in transaction",
+    },
+    ({ transaction, params, options }) => transaction.delete(params.vector_id, options),
+  ),
+};
