@@ -8,7 +8,7 @@
 import "../../packages/engine/src/runtime/node-host.ts";
 import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
 import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
-import { Builders } from "../../packages/engine/src/runtime/builders.ts";
+import { BuilderThreads } from "../../packages/engine/src/runtime/builders.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { readSet } from "./data.ts";
 import { efConstruction, m } from "./engine.ts";
@@ -25,7 +25,7 @@ const set = readSet("clusters128-1m", 100_000);
 const rounds = 3;
 
 async function build(width: number, count: number): Promise<{ wall: number; cpu: number }> {
-  const builders = new Builders(new Background(told), width);
+  const builders = new BuilderThreads(new Background(told), width);
   const { dimension, metric } = set;
   try {
     let onProgress = () => {};

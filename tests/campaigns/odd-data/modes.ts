@@ -3,7 +3,7 @@
 // Each mode ends with records whose vectors are known by label, after all background work is done.
 
 import { Background } from "@quiverdb/engine/base/background";
-import { Builders } from "@quiverdb/engine/runtime/builders";
+import { BuilderThreads } from "@quiverdb/engine/runtime/builders";
 import type { Random } from "../../odd-data/random.ts";
 import { topK } from "./marks.ts";
 import { openEngine, openIndex, type Subject, type Wanted } from "./subject.ts";
@@ -140,7 +140,7 @@ export const modes: readonly Mode[] = [
 
 /** A failure in the background fails the campaign. */
 const crew = (width: number) =>
-  new Builders(
+  new BuilderThreads(
     new Background({
       onFailed: ({ task, error }) => {
         throw new Error(`${task} failed`, { cause: error });
@@ -154,7 +154,7 @@ const crew = (width: number) =>
 export class Crews {
   readonly #crews = { 1: crew(1), 2: crew(2) };
 
-  of(builders: 0 | 1 | 2): Builders {
+  of(builders: 0 | 1 | 2): BuilderThreads {
     return this.#crews[builders === 2 ? 2 : 1];
   }
 

@@ -14,7 +14,8 @@ import type { Graph } from "@quiverdb/engine/index/hnsw/graph";
 import { HnswIndex } from "@quiverdb/engine/index/hnsw/hnsw-index";
 import type { HnswOptions } from "@quiverdb/engine/index/hnsw/hnsw-options";
 import type { HnswState } from "@quiverdb/engine/index/hnsw/saved-changes";
-import type { Builders } from "@quiverdb/engine/runtime/builders";
+import type { BuilderThreads } from "@quiverdb/engine/runtime/builders";
+import { CheckpointOnDisk } from "@quiverdb/engine/runtime/checkpoint-place";
 import { bytesOfFloats } from "@quiverdb/engine/vector/floats";
 import type { denseDataTypes, MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { Settings } from "./marks.ts";
@@ -51,7 +52,7 @@ export type Subject = {
 // ---- The index alone
 
 /** @param threads builder threads, unless building is in place; they also write and read checkpoints; the caller ends them */
-export function openIndex(wanted: Wanted, threads: Builders): Subject {
+export function openIndex(wanted: Wanted, threads: BuilderThreads): Subject {
   const directory = mkdtempSync(join(tmpdir(), "quiver-odd-data-"));
   const path = join(directory, "dense");
   const rows = new Map<number, Float32Array>();
@@ -87,13 +88,15 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
   };
   const addOne = (label: number, row: Float32Array) => index.add(label, bytesOfFloats(row));
 
+  const place = new CheckpointOnDisk(path, threads);
+
   /** Makes a checkpoint, and runs `meanwhile` before it is written; undefined if there is no graph yet. */
   const keep = async (meanwhile: () => void): Promise<HnswState | undefined> => {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     index.save(
       (state, graphs, done) => {
         const images = graphs.map(({ image }) => image);
-        const writing = threads.save(path, { configuration: "", version: 1, hash: "" }, state, images);
+        const writing = place.save({ configuration: "", version: 1, hash: "" }, state, images);
         meanwhile();
         writing.then(() => {
           done(true);
@@ -105,14 +108,10 @@ export function openIndex(wanted: Wanted, threads: Builders): Subject {
         resolve(false);
       },
     );
-    return (await promise) ? (await threads.open<HnswState>(path)).state : undefined;
+    return (await promise) ? ((await place.open()).state as HnswState) : undefined;
   };
 
-  const load = (graphs: readonly Graph[]) =>
-    threads.load(
-      path,
-      graphs.map(({ image }) => image),
-    );
+  const load = (graphs: readonly Graph[]) => place.load(graphs.map(({ image }) => image));
 
   const remove = (labels: readonly number[]) => {
     for (const label of labels) {

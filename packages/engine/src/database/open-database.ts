@@ -20,7 +20,7 @@ import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import { Rows } from "../collection/rows.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
-import { Builders } from "../runtime/builders.ts";
+import { BuilderThreads } from "../runtime/builders.ts";
 import { collectionDirectory, removeOrphans, snapshotsDirectory } from "../runtime/data-directory.ts";
 import { directoryBytes, freeBytes } from "../runtime/disk-use.ts";
 import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../runtime/memory.ts";
@@ -59,7 +59,7 @@ export type OpenOptions = DatabaseOptions & Required<Pick<DatabaseOptions, "log"
 export class OpenDatabase implements Database {
   readonly #options: OpenOptions;
   readonly #writer: Writer;
-  readonly #builders: Builders;
+  readonly #builders: BuilderThreads;
   readonly #release: () => void;
   readonly #background: Background;
   readonly #catalog: Catalog;
@@ -82,7 +82,7 @@ export class OpenDatabase implements Database {
     this.#options = options;
     this.#writer = writer;
     this.#background = loggedBackground(log, {});
-    this.#builders = new Builders(this.#background, options.builderThreads);
+    this.#builders = new BuilderThreads(this.#background, options.builderThreads);
     this.#release = release;
     const shared = {
       dataDir,

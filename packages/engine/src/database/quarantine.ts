@@ -11,7 +11,8 @@ import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { CatalogEntry } from "../collection/catalog.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
-import type { Builders } from "../runtime/builders.ts";
+import { ask, type Builders } from "../index/builders.ts";
+import { storeVerification } from "../runtime/storage-tasks.ts";
 
 /** A collection that is not served. */
 export type Quarantined = {
@@ -35,7 +36,8 @@ export async function verifyStore(
 ): Promise<Finding[]> {
   const path = join(directory, "data.mdb");
   if (!existsSync(path)) return [{ kind: "file", message: "The store's file data.mdb is missing." }];
-  if (statSync(path).size > inPlaceBytesMax) return builders.verify(directory, definition);
+  if (statSync(path).size > inPlaceBytesMax)
+    return ask(builders, storeVerification, { directory, definition });
   const findings: Finding[] = [];
   verifyCollection(directory, {
     depth: "quick",

@@ -14,14 +14,14 @@ import { kindNamed } from "../index/registry.ts";
 import { Checkpointer } from "../indexing/checkpointer.ts";
 import { IndexUpdater } from "../indexing/index-updater.ts";
 import type { Helpers } from "../indexing/log-cursor.ts";
-import type { Builders } from "../runtime/builders.ts";
+import type { BuilderThreads } from "../runtime/builders.ts";
 import { CheckpointOnDisk } from "../runtime/checkpoint-place.ts";
 
 /** What an updater needs. */
 export type UpdaterDependencies = IndexDependencies & {
   /** Of the collection; checkpoints are in it. */
   readonly directory: string;
-  readonly builders: Builders;
+  readonly builders: BuilderThreads;
   /** Runs work in the background that never rejects. */
   run(act: () => Promise<void>): void;
   /** Reports an error that only costs speed. */
@@ -89,7 +89,7 @@ function helpersOf(
     preparation && {
       preparation,
       analysts: {
-        analyse: async (rows) => preparation.read(await builders.analyse(rows, preparation.analysis)),
+        prepare: (records) => preparation.prepare(builders, records),
         onArrival: wake,
         run,
       },

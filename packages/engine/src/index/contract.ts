@@ -27,6 +27,9 @@ import type { Allowed } from "./ordinal-bitmap.ts";
  */
 export type Candidates = Scored;
 
+/** A text as it is stored: as it was written, or its words with a space between. */
+export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
+
 /**
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
  * call the index. Called only for records that could matter, and for some that were removed, where any answer will do.

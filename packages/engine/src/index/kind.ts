@@ -16,11 +16,10 @@ import type {
   TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../base/steps.ts";
+import type { Builders } from "./builders.ts";
 import type { CheckpointAdapter } from "./checkpoint-adapter.ts";
-import type { Candidates, Index, Visible } from "./contract.ts";
-import type { GraphBuilders } from "./hnsw/jobs.ts";
+import type { Candidates, Index, StoredText, Visible } from "./contract.ts";
 import type { Allowed } from "./ordinal-bitmap.ts";
-import type { AnalysedTexts } from "./text/analysed.ts";
 
 export type IndexDefinition = DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
 
@@ -44,9 +43,6 @@ export type ContentCounts = {
   readonly text: number;
 };
 
-/** A text as it is stored: as it was written, or its words with a space between. */
-export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
-
 /** The parts of a stored record that indexes use. The index owns what it returns. */
 export interface StoredContent {
   readonly sparse: { readonly indices: Uint32Array; readonly values: Float32Array } | null;
@@ -57,7 +53,7 @@ export interface StoredContent {
 
 /** What an index needs from its owner. */
 export type IndexDependencies = {
-  readonly builders: GraphBuilders;
+  readonly builders: Builders;
   /** Bytes that loaded indexes may take; undefined: no limit. */
   readonly memoryBudgetBytes: number | undefined;
   /** Whether an index measures its recall and reacts to it; default true. */
@@ -116,15 +112,8 @@ export type PostingHashes = {
   hashesOf(record: StoredContent): Iterable<number>;
 };
 
-/** Texts of stored records that another thread analyses. */
-export type TextAnalysisOptions = {
-  readonly language: NonNullable<TextIndex["language"]>;
-  readonly stopWords: readonly string[] | null;
-  readonly hasPositions: boolean;
-};
-
-/** Stored records whose texts are to be analysed. */
-export type TextRows = {
+/** Stored records. */
+export type StoredRecords = {
   /** Ascending. */
   readonly ordinals: Uint32Array;
   /** End offset of each record in `bytes`. */
@@ -143,12 +132,10 @@ export interface PreparedRecords {
   next(): void;
 }
 
-/** How records are added if preparing them takes long: other threads prepare them, and they are added in steps. */
+/** How records are added if preparing them takes long: builders prepare them, and they are added in steps. */
 export interface Preparation<Held extends Index = Index, Prepared extends PreparedRecords = PreparedRecords> {
-  /** How another thread analyses their texts. */
-  readonly analysis: TextAnalysisOptions;
-  /** The records as prepared by that thread. */
-  read(analysed: AnalysedTexts): Prepared;
+  /** Takes ownership of the memory of the records. */
+  prepare(builders: Builders, records: StoredRecords): Promise<Prepared>;
   /** Takes one step of adding the next record, and advances after the last step. @returns whether it was added */
   enter(index: Held, prepared: Prepared): boolean;
 }

@@ -1,34 +1,32 @@
 // How are texts analysed in other threads, when there are many to be added?
 //
-//   store --rows, in order--> batches, each with a builder thread --analysed--> added to the index, in order
+//   store --records, in order--> batches, each with a builder thread --analysed--> added to the index, in order
 //
-// The request thread reads rows and adds the results. Builder threads tokenize, stem and count. Batches are few and small, which bounds
+// The request thread reads records and adds the results. Builder threads tokenize, stem and count. Batches are few and small, which bounds
 // the memory in between and keeps a builder free for others.
 //
-// A row is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
+// A record is read from one read transaction and added later. `close` reports records that were closed in between. They are left out, because no
 // view that would see them is published any more (log-cursor.ts).
 
 import { limits } from "@quiverdb/protocol/limits";
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { ordinalKey } from "../collection/tables.ts";
-import type { PreparedRecords, TextRows } from "../index/kind.ts";
+import type { PreparedRecords, StoredRecords } from "../index/kind.ts";
 import type { Reader } from "../storage/store.ts";
-
-/** Analyses rows, and takes ownership of their memory. */
-export type AnalyseRows = (rows: TextRows) => Promise<PreparedRecords>;
 
 /** Threads that analyse texts. */
 export type Analysts = {
-  readonly analyse: AnalyseRows;
+  /** Takes ownership of the memory of the records. */
+  readonly prepare: (records: StoredRecords) => Promise<PreparedRecords>;
   /** Called when a batch, or an error, has arrived. */
   readonly onArrival: () => void;
   /** Runs work in the background that never rejects. */
   readonly run: (act: () => Promise<void>) => void;
 };
 
-/** Of a batch: rows, and bytes after which it is closed. Some ten milliseconds of work. */
-const batchRowsMax = 256;
+/** Of a batch: records, and bytes after which it is closed. Some ten milliseconds of work. */
+const batchRecordsMax = 256;
 const batchBytes = 2 ** 19;
 
 /** Records added between two checks of the clock. */
@@ -47,7 +45,7 @@ type Batch = {
 };
 
 export class TextAnalysisPipeline {
-  readonly #analyse: AnalyseRows;
+  readonly #prepare: Analysts["prepare"];
   readonly #onArrival: () => void;
   readonly #run: (act: () => Promise<void>) => void;
   /** In the order of ordinals. */
@@ -59,8 +57,8 @@ export class TextAnalysisPipeline {
   #isPosting = false;
 
   /** @param first the ordinal to begin with */
-  constructor({ analyse, onArrival, run }: Analysts, first: number) {
-    this.#analyse = analyse;
+  constructor({ prepare, onArrival, run }: Analysts, first: number) {
+    this.#prepare = prepare;
     this.#onArrival = onArrival;
     this.#run = run;
     this.#end = first;
@@ -140,17 +138,17 @@ export class TextAnalysisPipeline {
   }
 
   #handOut(reader: Reader, end: number): void {
-    const rows: Uint8Array[] = [];
+    const records: Uint8Array[] = [];
     const ordinals: number[] = [];
     let length = 0;
     let batchEnd = end;
     for (const [key, stored] of reader.entries("records", { start: ordinalKey(this.#end) })) {
       const ordinal = readU32Key(key);
       invariant(ordinal >= this.#end && ordinal < end, `ordinal ${ordinal} is out of order`);
-      rows.push(stored);
+      records.push(stored);
       ordinals.push(ordinal);
       length += stored.length;
-      if (rows.length < batchRowsMax && length < batchBytes) continue;
+      if (records.length < batchRecordsMax && length < batchBytes) continue;
       batchEnd = ordinal + 1;
       break;
     }
@@ -163,7 +161,7 @@ export class TextAnalysisPipeline {
     this.#batches.push(batch);
     this.#run(async () => {
       try {
-        batch.texts = await this.#analyse(joined(ordinals, rows, length));
+        batch.texts = await this.#prepare(joined(ordinals, records, length));
       } catch (error) {
         batch.error = error ?? new Error("texts could not be analysed");
       }
@@ -172,15 +170,15 @@ export class TextAnalysisPipeline {
   }
 }
 
-function joined(ordinals: readonly number[], rows: readonly Uint8Array[], length: number): TextRows {
+function joined(ordinals: readonly number[], records: readonly Uint8Array[], length: number): StoredRecords {
   const bytes = new Uint8Array(length);
-  const ends = new Uint32Array(rows.length);
+  const ends = new Uint32Array(records.length);
   let end = 0;
-  for (const [i, row] of rows.entries()) {
-    bytes.set(row, end);
-    end += row.length;
+  for (const [i, record] of records.entries()) {
+    bytes.set(record, end);
+    end += record.length;
     ends[i] = end;
   }
-  invariant(end === length, () => `the rows of a batch have ${end} bytes of ${length}`);
+  invariant(end === length, () => `the records of a batch have ${end} bytes of ${length}`);
   return { ordinals: Uint32Array.from(ordinals), ends, bytes };
 }

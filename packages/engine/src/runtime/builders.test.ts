@@ -10,13 +10,16 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { ByteWriter } from "../base/byte-writer.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";
 import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
+import { ask } from "../index/builders.ts";
 import type { Graph } from "../index/hnsw/graph.ts";
 import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
 import type { HnswOptions } from "../index/hnsw/hnsw-options.ts";
 import type { HnswState } from "../index/hnsw/saved-changes.ts";
-import type { TextRows } from "../index/kind.ts";
+import type { StoredRecords } from "../index/kind.ts";
+import { textAnalysis } from "../index/text/tasks.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
-import { Builders } from "./builders.ts";
+import { BuilderThreads } from "./builders.ts";
+import { CheckpointOnDisk } from "./checkpoint-place.ts";
 import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
 
 function vectorsOf(count: number, dimension: number): Float32Array {
@@ -24,7 +27,7 @@ function vectorsOf(count: number, dimension: number): Float32Array {
   return Float32Array.from({ length: count * dimension }, () => next() + next() + next() - 1.5);
 }
 
-let builders: Builders | undefined;
+let builders: BuilderThreads | undefined;
 afterEach(async () => {
   await builders?.close();
   builders = undefined;
@@ -38,7 +41,7 @@ const idle = async (index: HnswIndex) => {
 };
 
 const dimension = 16;
-const options = (threads: Builders, more: Partial<HnswOptions> = {}): HnswOptions => ({
+const options = (threads: BuilderThreads, more: Partial<HnswOptions> = {}): HnswOptions => ({
   dimension,
   metric: "euclidean",
   dataType: "u8",
@@ -59,7 +62,7 @@ describe("two builders", () => {
     const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
     const shared = new Float32Array(new SharedArrayBuffer(vectors.byteLength));
     shared.set(vectors);
-    builders = new Builders(loudBackground(), 2);
+    builders = new BuilderThreads(loudBackground(), 2);
     const index = new HnswIndex(options(builders, { searchers: 3 }));
     for (let i = 0; i < stable; i++) index.add(i, bytesOfFloats(rowOf(i)));
     await idle(index);
@@ -96,7 +99,7 @@ describe("two builders", () => {
           expect(ordinal < stable || (ordinal >= oldest && ordinal <= i)).toBe(true);
         expect(new Set(found.ordinals).size).toBe(found.count);
         await new Promise((resolve) => setTimeout(resolve, 1));
-        // Builders must keep up, or the test would only scan the tail.
+        // BuilderThreads must keep up, or the test would only scan the tail.
         while (index.tailCount > 500) await new Promise((resolve) => setTimeout(resolve, 1));
       }
     }
@@ -123,7 +126,7 @@ describe("two builders", () => {
   test("a record that is removed while a builder links it is gone", async () => {
     const count = 3_000;
     const vectors = vectorsOf(count, dimension);
-    builders = new Builders(loudBackground(), 2);
+    builders = new BuilderThreads(loudBackground(), 2);
     const index = new HnswIndex(options(builders));
     for (let i = 0; i < count; i++) {
       index.add(i, bytesOfFloats(vectors.subarray(i * dimension, (i + 1) * dimension)));
@@ -147,9 +150,9 @@ test("[N2] several graphs, two builders, records that are added and removed, and
   const vectors = vectorsOf(total, dimension);
   const rowOf = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);
   const directory = mkdtempSync(join(tmpdir(), "quiver-builders-"));
-  const path = join(directory, "dense");
-  builders = new Builders(loudBackground(), 2);
+  builders = new BuilderThreads(loudBackground(), 2);
   const threads = builders;
+  const place = new CheckpointOnDisk(join(directory, "dense"), threads);
   // A graph has room for about 1,600 records, so there are always two or more.
   const small = options(threads, { memoryBytesMax: 4 * 65_536 });
   let index = new HnswIndex(small);
@@ -160,7 +163,7 @@ test("[N2] several graphs, two builders, records that are added and removed, and
       index.save(
         (state, graphs, done) => {
           const images = graphs.map(({ image }) => image);
-          threads.save(path, { configuration: "", version: 1, hash: "" }, state, images).then(
+          place.save({ configuration: "", version: 1, hash: "" }, state, images).then(
             () => {
               done(true);
               resolve();
@@ -175,12 +178,8 @@ test("[N2] several graphs, two builders, records that are added and removed, and
       );
     });
   const restored = async () => {
-    const { state } = await threads.open<HnswState>(path);
-    const load = (graphs: readonly Graph[]) =>
-      threads.load(
-        path,
-        graphs.map(({ image }) => image),
-      );
+    const state = (await place.open()).state as HnswState;
+    const load = (graphs: readonly Graph[]) => place.load(graphs.map(({ image }) => image));
     const kept = await HnswIndex.restored(small, state, load);
     return { kept, from: state.linkedEnd };
   };
@@ -223,7 +222,7 @@ test("[N2] several graphs, two builders, records that are added and removed, and
 });
 
 test("a failing builder is reported, and every record is still found", async () => {
-  builders = new Builders(loudBackground(), 1);
+  builders = new BuilderThreads(loudBackground(), 1);
   const problems: unknown[] = [];
   const index = new HnswIndex(options(builders, { onError: (problem) => problems.push(problem) }));
   const vectors = vectorsOf(300, dimension);
@@ -232,7 +231,7 @@ test("a failing builder is reported, and every record is still found", async () 
   for (let i = 0; i < 250; i++) add(i);
   await idle(index);
   // The thread gets a message about an unknown graph.
-  builders.run = (_target, _job, done) => void setImmediate(() => done(new Error("no such graph")));
+  builders.run = (_task, _request, done) => void setImmediate(() => done(new Error("no such graph"), null));
   for (let i = 250; i < 300; i++) add(i);
   await expect.poll(() => problems.length).toBe(1);
   expect(String(index.failure)).toContain("no such graph");
@@ -243,10 +242,10 @@ test("a failing builder is reported, and every record is still found", async () 
 });
 
 test("[O10] a task of one collection does not wait for all tasks of another one in a builder", async () => {
-  builders = new Builders(loudBackground(), 1);
+  builders = new BuilderThreads(loudBackground(), 1);
   const [greedy, modest] = [builders.share(), builders.share()];
   const analysis = { language: "english", stopWords: null, hasPositions: false } as const;
-  const rowOf = (text: string): TextRows => {
+  const rowOf = (text: string): StoredRecords => {
     const out = new ByteWriter();
     const record = { id: "a", documentId: null, dense: null, sparse: null, metadataJson: null };
     writeUpsert(out, { ...record, text: { kind: "raw", value: text } });
@@ -259,11 +258,11 @@ test("[O10] a task of one collection does not wait for all tasks of another one 
     Array.from({ length: 50_000 }, () => `w${Math.floor(next() * 1e9).toString(36)}`).join(" ");
   const order: string[] = [];
   const greedily = Array.from({ length: 6 }, async (_, i) => {
-    await greedy.analyse(rowOf(long()), analysis);
+    await ask(greedy, textAnalysis, { records: rowOf(long()), ...analysis });
     order.push(`long ${i}`);
   });
   const modestly = Array.from({ length: 3 }, async (_, i) => {
-    await modest.analyse(rowOf(`few words ${i}`), analysis);
+    await ask(modest, textAnalysis, { records: rowOf(`few words ${i}`), ...analysis });
     order.push(`short ${i}`);
   });
   await Promise.all([...greedily, ...modestly]);
@@ -287,7 +286,7 @@ test.skipIf(process.platform !== "linux")(
       readdirSync("/proc/self/task").filter((id) => nameOf(id).startsWith("quiver builder"));
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
-      builders = new Builders(loudBackground(), 1);
+      builders = new BuilderThreads(loudBackground(), 1);
       const index = new HnswIndex(options(builders));
       const vectors = vectorsOf(600, dimension);
       const vector = (i: number) => vectors.subarray(i * dimension, (i + 1) * dimension);

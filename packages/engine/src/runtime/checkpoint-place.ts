@@ -3,9 +3,10 @@
 // In a file of its collection's directory (checkpoint-file.ts). Builder threads read and write it.
 
 import { existsSync } from "node:fs";
+import { ask, type Builders } from "../index/builders.ts";
 import type { CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
-import type { Builders } from "./builders.ts";
 import { CheckpointReader, removeCheckpoint } from "./checkpoint-file.ts";
+import { checkpointLoading, checkpointOpening, checkpointWriting } from "./storage-tasks.ts";
 
 export class CheckpointOnDisk implements CheckpointPlace {
   readonly #path: string;
@@ -21,15 +22,15 @@ export class CheckpointOnDisk implements CheckpointPlace {
   }
 
   open(): Promise<{ meta: CheckpointMeta; state: unknown }> {
-    return this.#builders.open(this.#path);
+    return ask(this.#builders, checkpointOpening, this.#path);
   }
 
   load(images: readonly Uint8Array[]): Promise<void> {
-    return this.#builders.load(this.#path, images);
+    return ask(this.#builders, checkpointLoading, { path: this.#path, images });
   }
 
   save(meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void> {
-    return this.#builders.save(this.#path, meta, state, images);
+    return ask(this.#builders, checkpointWriting, { path: this.#path, meta, state, images });
   }
 
   remove(): void {

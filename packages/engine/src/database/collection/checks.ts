@@ -7,8 +7,10 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { toHex } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import { ask } from "../../index/builders.ts";
 import { kindNamed } from "../../index/registry.ts";
 import type { IndexUpdater } from "../../indexing/index-updater.ts";
+import { checkpointWriting } from "../../runtime/storage-tasks.ts";
 import type { View } from "../../runtime/view.ts";
 import type { IndexImage } from "../check/check-messages.ts";
 import { comparePostings } from "../check/index-comparison.ts";
@@ -136,7 +138,8 @@ export class Checks {
     const path = `${checkpointPath(directory, kind)}.check`;
     let isWritten = false;
     const write = async (state: unknown, images: readonly Uint8Array[]) => {
-      await builders.save(path, { configuration, version, hash: toHex(hash) }, state, images);
+      const meta = { configuration, version, hash: toHex(hash) };
+      await ask(builders, checkpointWriting, { path, meta, state, images });
       isWritten = true;
       return false;
     };

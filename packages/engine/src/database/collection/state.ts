@@ -14,7 +14,7 @@ import { collectionTables } from "../../collection/tables.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
 import type { FilteredVersion } from "../../query/filter/matching.ts";
-import type { Builders } from "../../runtime/builders.ts";
+import type { BuilderThreads } from "../../runtime/builders.ts";
 import type { MemoryBudget } from "../../runtime/memory.ts";
 import type { Writer } from "../../runtime/writer.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
@@ -28,7 +28,7 @@ import { SharedState } from "../threads/shared-state.ts";
 export type CollectionDependencies = {
   directory: string;
   writer: Writer;
-  builders: Builders;
+  builders: BuilderThreads;
   memoryBudgetBytes: number | undefined;
   memory: MemoryBudget;
   /** Of the data directory; cursors are encrypted with it. */

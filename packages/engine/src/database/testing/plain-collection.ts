@@ -10,7 +10,7 @@ import { readHead } from "../../collection/head.ts";
 import { encodeDelete, encodeUpserts } from "../../collection/schema.ts";
 import { collectionTables, ordinalKey } from "../../collection/tables.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
-import { InPlaceBuilders } from "../../index/hnsw/jobs.ts";
+import { InPlaceBuilders } from "../../index/builders.ts";
 import type { KindStatus, NewIndex } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { IndexUpdater } from "../../indexing/index-updater.ts";

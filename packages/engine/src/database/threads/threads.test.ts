@@ -124,6 +124,8 @@ const requests = (): [SearchKind, object][] => [
   ],
   ["text", { query: text(), top_k: 5, explain: true }],
   ["dense", { query_vector: vector(), top_k: 5, filter: { n: { gte: 100 } }, include: ["metadata"] }],
+  // Only the owner knows which beam reaches it.
+  ["dense", { query_vector: vector(), top_k: 5, recall_target: 0.9 }],
 ];
 
 /** Resolves when the indexes have everything, and are measured. */
@@ -148,8 +150,8 @@ test("[N3] a thread answers every kind of search as the owner does, without aski
   for (let round = 0; round < 10; round++)
     for (const [kind, request] of requests())
       expect(await thread.ask("c", kind, request)).toEqual(await collection.search(kind, request as never));
-  // Only those that are explained.
-  expect(await thread.calls.call("forwarded", {})).toBe(10);
+  // Only those that are explained, and those with a recall to be reached.
+  expect(await thread.calls.call("forwarded", {})).toBe(20);
 });
 
 test("[N14] a thread that searched while the graph was young searches as the owner does once the index is ready, without a further write", async () => {

@@ -1,9 +1,9 @@
 // What do the parts of building ask of the index whose graphs they build?
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import type { Builders } from "../builders.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { SteppedSearch } from "./exact-search.ts";
-import type { GraphBuilders } from "./jobs.ts";
 import type { Measured, Question } from "./quality.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
 import type { TruthRequest } from "./truth.ts";
@@ -15,7 +15,7 @@ export type MaintenanceOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly range?: { readonly min: number; readonly max: number } | undefined;
   readonly sampleCount: number;
   readonly searchers: number;
-  readonly builders: GraphBuilders;
+  readonly builders: Builders;
   readonly efSearch: number;
   readonly measures: boolean;
   /** Smaller graphs are not ordered (node-order.ts). */

@@ -6,12 +6,12 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
-import type { GraphJob, Target } from "./jobs.ts";
 import { levelOf } from "./level.ts";
 import type { LinkQueue } from "./link-queue.ts";
 import type { NodeMap } from "./node-map.ts";
 import { Partition } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
+import type { GraphJob, Target } from "./tasks.ts";
 
 /** The index that owns the graphs. */
 export type GraphHost = {

@@ -12,11 +12,11 @@ import { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import type { GraphHost } from "./graph-jobs.ts";
 import { GraphSet, type GraphSetState } from "./graph-set.ts";
-import { type GraphJob, InPlaceBuilders, type Target } from "./jobs.ts";
 import type { Quality } from "./quality.ts";
 import { RecallWatch, type WatchState } from "./recall-watch.ts";
 import { Replacement, sampleMax } from "./replacement.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
+import { calibration, type GraphJob, graphJobs, siteOf, type Target } from "./tasks.ts";
 
 /** What a checkpoint stores besides the images of graphs. */
 export type MaintenanceState = GraphSetState &
@@ -69,7 +69,7 @@ export class GraphMaintenance {
     this.#options = options;
     this.#vectors = vectors;
     const { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, searchers, builders } = options;
-    const scratchCount = searchers + (builders instanceof InPlaceBuilders ? 0 : builders.width);
+    const scratchCount = searchers + (builders.isInPlace ? 0 : builders.width);
     this.#setOptions = { m, m0, efConstruction, levelsMax, seed, memoryBytesMax, scratchCount };
     const self = this;
     this.replacement = new Replacement(options, vectors, {
@@ -281,7 +281,7 @@ export class GraphMaintenance {
   }
 
   get #isInPlace(): boolean {
-    return this.#options.builders instanceof InPlaceBuilders;
+    return this.#options.builders.isInPlace;
   }
 
   /** Starts the next job; a successor gets two of three, so that it is completed even while records are added. */
@@ -321,7 +321,7 @@ export class GraphMaintenance {
   #run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
     this.#running++;
     this.#watch.onWork();
-    this.#options.builders.run(target, job, (error) => {
+    const finish = (error: unknown) => {
       this.#running--;
       if (this.#isClosed) return;
       try {
@@ -331,7 +331,8 @@ export class GraphMaintenance {
       }
       this.pump();
       this.#afterJob();
-    });
+    };
+    this.#options.builders.run(graphJobs, job, finish, siteOf(target));
   }
 
   /** A builder has done something: perhaps it is time to measure, or to sweep. */
@@ -379,7 +380,7 @@ export class GraphMaintenance {
     const { metric, dimension, seed, builders } = this.#options;
     this.#isCalibrating = true;
     this.#running++;
-    builders.calibrate({ ...request, metric, dimension, seed }, (error, state) => {
+    builders.run(calibration, { ...request, metric, dimension, seed }, (error, state) => {
       this.#running--;
       this.#isCalibrating = false;
       if (this.#isClosed) return;

@@ -17,12 +17,12 @@ import { Encoding, type EncodingState } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
 import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
 import { GraphSearch } from "./graph-search.ts";
-import type { Target } from "./jobs.ts";
 import { LinkQueue } from "./link-queue.ts";
 import { NodeMap } from "./node-map.ts";
 import { type NewSlots, newSlotsFor } from "./node-order.ts";
 import { Partition, type PartitionState, stateOfCopy } from "./partition.ts";
 import { type GraphSetOptions, shapeOf } from "./set-shape.ts";
+import type { Target } from "./tasks.ts";
 
 /** What a checkpoint stores of the graphs besides their images. */
 export type GraphSetState = {

@@ -12,7 +12,7 @@
 //
 // Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
 // *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment it is
-// added. Builders (jobs.ts) link what is queued; with builders in place that happens within `add`. The *cache* holds
+// added. Builders link what is queued; with builders in place that happens within `add`. The *cache* holds
 // full-precision vectors of graph nodes, as many as the memory budget allows; the caller reads the others.
 //
 // Where the codes lose more recall than allowed (quality.ts), building makes a *successor*: graphs of better codes, beside the

@@ -1,12 +1,12 @@
 // What are the options of an HNSW index and of its searches?
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import { type Builders, InPlaceBuilders } from "../builders.ts";
 import type { Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { VectorReader } from "./exact-search.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
-import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 
 export type HnswOptions = {
   /** 1 to 65,535. */
@@ -37,7 +37,7 @@ export type HnswOptions = {
   /** Threads that may search at a time, this one included; default 1. Each has scratch memory of its own, this one that of number 0. */
   searchers?: number;
   /** Who builds; default: this thread, in place. */
-  builders?: GraphBuilders;
+  builders?: Builders;
   /** Length of the beam where a search names none; default 128. */
   efSearch?: number;
   /** Whether recall is measured in the background, and improved if it is too low; default true. */

@@ -6,11 +6,13 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";
+import type { Outcome, SiteOf, Task } from "../builders.ts";
 import { Graph } from "./graph.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
-import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 import { copyInOrder, newSlotsFor } from "./node-order.ts";
+import { type GraphJob, graphJobs } from "./tasks.ts";
+import { AnsweringBuilders } from "./test/late-builders.ts";
 
 const dimension = 8;
 
@@ -121,64 +123,59 @@ test("an index orders its graph when a quarter of it is new, and finds the same"
 });
 
 /** Builders that do their jobs when they are told to, in this thread. */
-class WaitingBuilders implements GraphBuilders {
-  readonly width = 1;
-  readonly #builders = new InPlaceBuilders();
-  readonly #jobs: (() => void)[] = [];
+class WaitingBuilders extends AnsweringBuilders {
   copies = 0;
   /** The kind of the newest job. */
   newest = "";
-  /** Called in place of a job that copies a graph. */
-  copy = (...call: Parameters<GraphBuilders["run"]>): void => this.#builders.run(...call);
+  /** Called in place of a job that copies a graph; undefined: it is done. */
+  copy: ((job: GraphJob & { kind: "copy" }) => void) | undefined;
 
-  run(...[target, job, done]: Parameters<GraphBuilders["run"]>): void {
-    if (job.kind === "copy") this.copies++;
-    this.newest = job.kind;
-    this.#jobs.push(() => {
-      if (job.kind === "copy") this.copy(target, job, done);
-      else this.#builders.run(target, job, done);
-    });
-  }
-
-  calibrate(...call: Parameters<GraphBuilders["calibrate"]>): void {
-    this.#jobs.push(() => this.#builders.calibrate(...call));
-  }
-
-  truth(...call: Parameters<GraphBuilders["truth"]>): void {
-    this.#jobs.push(() => this.#builders.truth(...call));
-  }
-
-  forget(id: number): void {
-    this.#builders.forget(id);
-  }
-
-  /** Does the next job. @returns whether there was one */
-  next(): boolean {
-    const job = this.#jobs.shift();
-    job?.();
-    return job !== undefined;
+  override run<Request, Answer, Site>(
+    task: Task<Request, Answer, Site>,
+    request: Request,
+    done: Outcome<Answer>,
+    site?: SiteOf<Site>,
+  ): void {
+    if (task.name === graphJobs.name) {
+      const job = request as GraphJob;
+      this.newest = job.kind;
+      if (job.kind === "copy") {
+        this.copies++;
+        const copy = () => this.copy;
+        const replaced: typeof task = {
+          ...task,
+          *run(given, own) {
+            const instead = copy();
+            if (instead === undefined) return yield* task.run(given, own);
+            return instead(job) as Answer;
+          },
+        };
+        super.run(replaced, request, done, site);
+        return;
+      }
+    }
+    super.run(task, request, done, site);
   }
 }
 
 /** Does everything that there is to do. */
 function settle(index: HnswIndex, builders: WaitingBuilders): void {
-  for (let idle = 0; idle < 3; ) idle = builders.next() || index.tidy() ? 0 : idle + 1;
+  for (let idle = 0; idle < 3; ) idle = builders.work() || index.tidy() ? 0 : idle + 1;
 }
 
 const addRows = (index: HnswIndex, rows: readonly Float32Array[], from: number, to: number): void => {
   for (let ordinal = from; ordinal < to; ordinal++) index.add(ordinal, bytesOfFloats(rows[ordinal]));
 };
 
-test.each<[string, (...call: Parameters<GraphBuilders["run"]>) => void]>([
-  ["the job", (_target, _job, done) => done(new Error("no memory is left"))],
+test.each<[string, NonNullable<WaitingBuilders["copy"]>]>([
   [
-    "the completion",
-    (_target, job, done) => {
-      // As if no slot had been copied.
-      if (job.kind === "copy") job.newSlots.fill(none);
-      done(null);
+    "the job",
+    () => {
+      throw new Error("no memory is left");
     },
   ],
+  // As if no slot had been copied.
+  ["the completion", ({ newSlots }) => void newSlots.fill(none)],
 ])(
   "[N4] building goes on when a copy fails, by %s: it is counted, and not tried again at once",
   (_what, fail) => {
@@ -186,7 +183,6 @@ test.each<[string, (...call: Parameters<GraphBuilders["run"]>) => void]>([
     const builders = new WaitingBuilders();
     const notices: string[] = [];
     const index = open(0, { builders, onNotice: (notice) => notices.push(notice) });
-    const succeed = builders.copy;
     builders.copy = fail;
     addRows(index, rows, 0, 1_500);
     settle(index, builders);
@@ -197,7 +193,7 @@ test.each<[string, (...call: Parameters<GraphBuilders["run"]>) => void]>([
     addRows(index, rows, 1_500, 1_700);
     settle(index, builders);
     expect(builders.copies).toBe(1);
-    builders.copy = succeed;
+    builders.copy = undefined;
     addRows(index, rows, 1_700, 3_000);
     settle(index, builders);
     expect(builders.copies).toBe(2);
@@ -226,14 +222,14 @@ test("[R13] a copy is completed in steps, and has what is added and not what is 
     held.delete(ordinal);
   };
   add(2_000);
-  for (let copies = 0; copies === 0; copies = builders.copies) if (!builders.next()) index.tidy();
+  for (let copies = 0; copies === 0; copies = builders.copies) if (!builders.work()) index.tidy();
   const [before] = index.graphs;
   remove(7);
   add(20);
   while (builders.copies === 1 && index.graphs[0] === before) {
     remove(next - 1_900);
     add(1);
-    if (!builders.next()) index.tidy();
+    if (!builders.work()) index.tidy();
   }
   // Before the job, and after it between the steps.
   expect(next).toBeGreaterThanOrEqual(2_022);
@@ -253,7 +249,7 @@ test("[N4] building goes on when all vectors are removed while a copy waits for 
   const { copies } = builders;
   addRows(index, rows, 2_000, 2_600);
   for (let ordinal = 0; ordinal < 150; ordinal++) index.remove(ordinal);
-  while (builders.newest !== "redraw" && (builders.next() || index.tidy()));
+  while (builders.newest !== "redraw" && (builders.work() || index.tidy()));
   expect(builders.newest).toBe("redraw");
   expect(builders.copies).toBe(copies);
   for (let ordinal = 150; ordinal < 2_600; ordinal++) index.remove(ordinal);

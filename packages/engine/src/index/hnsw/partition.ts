@@ -15,9 +15,9 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Encoding } from "./encoding.ts";
 import { Graph } from "./graph.ts";
 import type { GraphShape } from "./graph-layout.ts";
-import type { Target } from "./jobs.ts";
 import type { NewSlots } from "./node-order.ts";
 import { kinds } from "./slot-kinds.ts";
+import type { Target } from "./tasks.ts";
 
 /** What a checkpoint stores of a partition besides the graph's slots. */
 export type PartitionState = {

@@ -1,8 +1,8 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
+import type { Builders } from "../builders.ts";
 import { HnswIndex } from "./hnsw-index.ts";
-import type { GraphBuilders } from "./jobs.ts";
 import { beamOfScan } from "./search-cost.ts";
 import { AnsweringBuilders, LateBuilders } from "./test/late-builders.ts";
 
@@ -11,11 +11,11 @@ const dimension = 4;
 const efSearch = 8;
 
 /** An index whose default beam finds too little, with builders that work when they are told. */
-function hardIndex<Builders extends GraphBuilders>(
+function hardIndex<Used extends Builders>(
   count: number,
-  builders: Builders,
+  builders: Used,
   onMore?: () => void,
-): { index: HnswIndex; builders: Builders } {
+): { index: HnswIndex; builders: Used } {
   const random = randomNumbers(3);
   const index = new HnswIndex({
     dimension,

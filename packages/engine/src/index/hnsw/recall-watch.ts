@@ -11,9 +11,9 @@ import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
 import type { SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
-import { InPlaceBuilders } from "./jobs.ts";
 import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
 import { beamOfScan } from "./search-cost.ts";
+import { truths as truthsTask } from "./tasks.ts";
 
 /**
  * Minimum recall, and minimum fraction of vectors that find themselves, by the number of vectors: with few vectors a wider beam costs
@@ -237,7 +237,7 @@ export class RecallWatch {
   /** Lets a builder compute the exact results. */
   #haveTruthFound(rows: NonNullable<ReturnType<Vectors["shared"]>>, sample: Sample, k: number): void {
     const { metric, dimension, builders, onMore } = this.#options;
-    builders.truth({ metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
+    builders.run(truthsTask, { metric, dimension, rows, queries: sample.vectors, k }, (error, truths) => {
       if (this.#watched.isClosed) return;
       this.#truth = undefined;
       try {
@@ -246,7 +246,7 @@ export class RecallWatch {
       } catch (failure) {
         this.#watched.onFailure(failure);
       }
-      if (!(builders instanceof InPlaceBuilders)) onMore?.();
+      if (!builders.isInPlace) onMore?.();
     });
   }
 

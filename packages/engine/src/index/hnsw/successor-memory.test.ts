@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
+import { type Builders, InPlaceBuilders } from "../builders.ts";
 import { HnswIndex } from "./hnsw-index.ts";
-import { type GraphBuilders, InPlaceBuilders } from "./jobs.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 16;
@@ -17,7 +17,7 @@ const vectorOf = (ordinal: number) =>
 /** An index whose codes lose much: the range suits the first vectors, by which they are calibrated, and cuts the others off. */
 function filled(
   mayTake: (bytes: number) => boolean,
-  builders: GraphBuilders = new InPlaceBuilders(),
+  builders: Builders = new InPlaceBuilders(),
   count = 3_000,
 ): { index: HnswIndex; notices: string[] } {
   const notices: string[] = [];

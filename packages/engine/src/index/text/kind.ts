@@ -3,7 +3,8 @@
 import type { TextIndex as TextDefinition } from "@quiverdb/protocol/shapes/index-definition";
 import { host } from "../../base/host.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
-import type { IndexedCollection, IndexSize, Kind, Population, TextAnalysisOptions } from "../kind.ts";
+import { ask } from "../builders.ts";
+import type { IndexedCollection, IndexSize, Kind, Population } from "../kind.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
 import { mix } from "../postings/posting-hash.ts";
 import { postingFormat } from "../postings/segment-layout.ts";
@@ -15,6 +16,7 @@ import { hashOf } from "./dictionary-reader.ts";
 import { type TextLeg, TextLegs } from "./legs.ts";
 import { textBytes } from "./memory.ts";
 import { wordsOf } from "./stored-text.ts";
+import { textAnalysis } from "./tasks.ts";
 import { TextIndex } from "./text-index.ts";
 import type { TextOptions, TextState } from "./text-parts.ts";
 import { TextReader } from "./text-search.ts";
@@ -22,7 +24,7 @@ import { TextReader } from "./text-search.ts";
 /** Increase `number` when the terms of a text change: older checkpoints are then ignored. The runtime's character tables count too. */
 const analysisFormat = () => ({ number: 2, ...host.characterTables });
 
-function analysisOf({ language, stop_words, positions }: TextDefinition): TextAnalysisOptions {
+function analysisOf({ language, stop_words, positions }: TextDefinition) {
   return { language: language ?? "english", stopWords: stop_words ?? null, hasPositions: positions ?? false };
 }
 
@@ -80,8 +82,9 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
     if (text !== null) index.add(ordinal, wordsOf(text));
   },
   preparation: (definition) => ({
-    analysis: analysisOf(definition),
-    read: (analysed) => new AnalysedReader(analysed),
+    async prepare(builders, records) {
+      return new AnalysedReader(await ask(builders, textAnalysis, { records, ...analysisOf(definition) }));
+    },
     enter(index, texts) {
       if (!index.prepareAnalysed(texts)) return false;
       index.addAnalysed(texts);

@@ -2,7 +2,7 @@
 
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { tokenizeInSteps, tokenizeProcessed } from "../../text/tokenize.ts";
-import type { StoredText } from "../kind.ts";
+import type { StoredText } from "../contract.ts";
 
 /** The words, as `tokenize` makes them. */
 export function wordsOf(text: StoredText): string[] {

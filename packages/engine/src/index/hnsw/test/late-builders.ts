@@ -1,34 +1,49 @@
 // How does a test control when a graph is built?
 
-import { type GraphBuilders, type GraphJob, InPlaceBuilders, type Target } from "../jobs.ts";
+import { type Builders, InPlaceBuilders, type Outcome, type SiteOf, type Task } from "../../builders.ts";
+import { graphJobs } from "../tasks.ts";
 
-/** Builders that do a job at each call of `work`. */
+/** Builders that do a job on a graph at each call of `work`, and everything else at once. */
 export class LateBuilders extends InPlaceBuilders {
   readonly #jobs: (() => void)[] = [];
 
-  override run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
-    this.#jobs.push(() => super.run(target, job, done));
+  override run<Request, Answer, Site>(
+    task: Task<Request, Answer, Site>,
+    request: Request,
+    done: Outcome<Answer>,
+    site?: SiteOf<Site>,
+  ): void {
+    const act = () => super.run(task, request, done, site);
+    if (task.name === graphJobs.name) this.#jobs.push(act);
+    else act();
   }
 
-  work(): void {
-    this.#jobs.shift()?.();
+  /** Does the next job. @returns whether there was one */
+  work(): boolean {
+    const job = this.#jobs.shift();
+    job?.();
+    return job !== undefined;
   }
 }
 
 /** Builders that answer later, as those in threads do: the index is told of more work (`onMore`) instead of doing all of it at once. */
-export class AnsweringBuilders implements GraphBuilders {
+export class AnsweringBuilders implements Builders {
   readonly width = 1;
+  readonly isInPlace = false;
   readonly #builders = new InPlaceBuilders();
   readonly #tasks: (() => void)[] = [];
 
-  readonly run: GraphBuilders["run"] = (...task) => this.#later(() => this.#builders.run(...task));
-  readonly calibrate: GraphBuilders["calibrate"] = (...task) =>
-    this.#later(() => this.#builders.calibrate(...task));
-  readonly truth: GraphBuilders["truth"] = (...task) => this.#later(() => this.#builders.truth(...task));
-  readonly forget: GraphBuilders["forget"] = (id) => this.#builders.forget(id);
+  run<Request, Answer, Site>(
+    task: Task<Request, Answer, Site>,
+    request: Request,
+    done: Outcome<Answer>,
+    site?: SiteOf<Site>,
+  ): void {
+    this.#tasks.push(() => this.#builders.run(task, request, done, site as SiteOf<Site>));
+  }
 
-  #later(task: () => void): void {
-    this.#tasks.push(task);
+  forget(id: number): void {
+    this.#builders.forget(id);
   }
 
   /** Does the next task. @returns whether there was one */

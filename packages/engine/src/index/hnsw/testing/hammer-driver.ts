@@ -13,28 +13,12 @@ import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";
 import type { HammerAnswer, HammerDriver, HammeredVersion } from "../../testing/hammer-driver.ts";
 import { HnswIndex } from "../hnsw-index.ts";
-import { type GraphJob, InPlaceBuilders, type Target } from "../jobs.ts";
 import { denseKind } from "../kind.ts";
 import type { DenseLeg } from "../legs.ts";
+import { LateBuilders } from "../test/late-builders.ts";
 
 const dimension = 12;
 const metric = "cosine";
-
-/** Builders that do their jobs when they are told to. */
-class LateBuilders extends InPlaceBuilders {
-  readonly #jobs: (() => void)[] = [];
-
-  override run(target: Target, job: GraphJob, done: (error: unknown) => void): void {
-    this.#jobs.push(() => super.run(target, job, done));
-  }
-
-  /** Does a job; returns whether there was one. */
-  work(): boolean {
-    const job = this.#jobs.shift();
-    job?.();
-    return job !== undefined;
-  }
-}
 
 const buildersOf = new WeakMap<Index, LateBuilders>();
 

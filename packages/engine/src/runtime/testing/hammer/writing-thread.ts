@@ -4,8 +4,8 @@ import "../../node-host.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { Visibility } from "../../../collection/visibility.ts";
+import type { Builders } from "../../../index/builders.ts";
 import type { Index } from "../../../index/contract.ts";
-import type { GraphBuilders } from "../../../index/hnsw/jobs.ts";
 import type { IndexDependencies } from "../../../index/kind.ts";
 import type { HammerDriver } from "../../../index/testing/hammer-driver.ts";
 import { hammerDrivers } from "../../../index/testing/hammer-drivers.ts";
@@ -39,7 +39,7 @@ const retire = (free: () => void): void => {
 };
 const visibility = new Visibility(retire);
 const dependencies: IndexDependencies = {
-  builders: undefined as unknown as GraphBuilders,
+  builders: undefined as unknown as Builders,
   memoryBudgetBytes: undefined,
   readVector: () => undefined,
   mayTake: () => true,

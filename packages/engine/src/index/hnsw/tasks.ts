@@ -1,0 +1,97 @@
+// Which tasks does a dense index give to builders?
+//
+// Jobs on a graph, which its owner (graph-jobs.ts) makes; the calibration of codes; and the exact results to which those of the graph are
+// compared.
+
+import { release } from "../../base/bytes.ts";
+import { failpoint } from "../../base/failpoint.ts";
+import type { BuilderPlace, SiteOf, Task } from "../builders.ts";
+import type { Candidates } from "../contract.ts";
+import { type CalibrationRequest, calibrate } from "./calibrate.ts";
+import { Encoding, type EncodingState } from "./encoding.ts";
+import { Graph, type SharedGraph } from "./graph.ts";
+import { Linker } from "./linker.ts";
+import type { NewSlots } from "./node-order.ts";
+import { exactNeighbours, type TruthRequest } from "./truth.ts";
+
+/** The graph of a job. `id` is unique in the process. */
+export type Target = { readonly id: number; readonly graph: Graph; readonly encoding: Encoding };
+
+/** The same for builders. */
+export const siteOf = ({ id, graph, encoding }: Target): SiteOf<Linker> => ({
+  id,
+  describe: (): PostedTarget => ({ graph: graph.shared, encoding: encoding.toState() }),
+  own: () => new Linker(graph, encoding),
+});
+
+type PostedTarget = { readonly graph: SharedGraph; readonly encoding: EncodingState };
+
+export type GraphJob =
+  /** Encodes vectors, one after the other in `vectors`, and links their nodes. */
+  | { kind: "insert"; nodes: Uint32Array; vectors: Float32Array }
+  /** Rids nodes of links to removed ones. */
+  | { kind: "repair"; nodes: Uint32Array }
+  /** Adds links so that a beam of `ef` finds vectors that few links lead to. One such job at a time. */
+  | { kind: "reconnect"; living: Uint32Array; ef: number }
+  /** Rebuilds the backbone without the nodes to unlink, and chooses a new entry point if the old one is among them. */
+  | { kind: "redraw"; living: Uint32Array; unlinked: Uint32Array }
+  /** Copies a graph, which does not change meanwhile, in another order (node-order.ts). */
+  | { kind: "copy"; kinds: Uint8Array; to: SharedGraph; newSlots: NewSlots };
+
+export const graphJobs: Task<GraphJob, void, Linker> = {
+  name: "graph job",
+  // biome-ignore lint/correctness/useYield: a job is one step
+  *run(job, linker) {
+    failpoint("build:begin");
+    perform(linker, job);
+    if (job.kind !== "insert") failpoint("repair:done");
+  },
+  attach({ graph, encoding }: PostedTarget, { number, width }: BuilderPlace) {
+    // Builders take the last blocks of scratch memory of a graph.
+    const attached = Graph.attach(graph, graph.shape.scratchCount - width + number);
+    return new Linker(attached, Encoding.fromState(encoding));
+  },
+  handedOver: (job) => (job.kind === "insert" ? [job.vectors.buffer as ArrayBuffer] : []),
+  release(job) {
+    if (job.kind === "insert") release(job.vectors);
+  },
+};
+
+function perform(linker: Linker, job: GraphJob): void {
+  switch (job.kind) {
+    case "insert":
+      linker.insert(job.nodes, job.vectors);
+      return;
+    case "repair":
+      linker.repair(job.nodes);
+      return;
+    case "reconnect":
+      linker.reconnect(job.living, job.ef);
+      return;
+    case "redraw":
+      linker.redraw(job.living, job.unlinked);
+      return;
+    case "copy":
+      linker.copy(job.kinds, job.to, job.newSlots);
+  }
+}
+
+/** Learns an encoding from a sample. */
+export const calibration: Task<CalibrationRequest, EncodingState> = {
+  name: "calibration",
+  // biome-ignore lint/correctness/useYield: it is one step
+  *run(request) {
+    return calibrate(request);
+  },
+  leavesWaste: true,
+};
+
+/** Computes exact results. */
+export const truths: Task<TruthRequest, Candidates[]> = {
+  name: "truths",
+  // biome-ignore lint/correctness/useYield: it is one step
+  *run(request) {
+    return exactNeighbours(request);
+  },
+  leavesWaste: true,
+};
