@@ -15,6 +15,7 @@ const recordsLookedAt = 1_000;
 /** The kinds and the dimension that the first records need. */
 export async function needsOf(inputs: readonly Input[], options: InputOptions): Promise<Needs> {
   const needs = needsOfSource(inputs[0]?.shape ?? {});
+  let looked = 0;
   for (const input of inputs) {
     if (input.path === standardInput) {
       throw new UsageError(
@@ -23,12 +24,14 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
     }
     if (hasBareVectors(input.format)) needs.dimension ??= await dimensionOf(input, options);
     else
-      for (const { json } of await firstRecords(input, options))
+      for (const { json } of await firstRecords(input, options)) {
         addNeeds(needs, JSON.parse(json) as Record<string, unknown>);
+        looked++;
+      }
   }
   if (needs.dimension === undefined && !needs.sparse && !needs.text) {
     throw new CommandError(
-      `None of the first ${recordsLookedAt} records has dense_values, sparse_values or a text; so no collection can be created for them.`,
+      `${inputs.map(({ path }) => path).join(", ")}: none of the ${looked} records that were looked at has dense_values, sparse_values or a text, so no collection can be created for them. If another column has them, say which: --column dense_values=NAME.`,
     );
   }
   return needs;
