@@ -80,8 +80,10 @@ type SourceFile = {
 
 const builtins = new Set(builtinModules);
 
-/** Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol, the registry
- * and the records of operations. */
+/**
+ * Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol, the registry and the
+ * records of operations.
+ */
 const namedKind = /"tf-idf"|'tf-idf'|\b(?:instanceof|as) (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
 /** Exceptions in which the match means something else, with the reason. */
 const namedKindAllowed: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 // How do the methods of a database reach an engine in the same process?
 //
-// Each request runs an operation (engine/operations): nothing is encoded, sent or parsed. `timeoutMs` and `signal` of a call are the engine's own; there
-// are no retries, since no answer is lost.
+// Each request runs an operation (engine/operations): nothing is encoded, sent or parsed. `timeoutMs` and `signal` of a call are the engine's
+// own; there are no retries, since no answer is lost.
 
 import type { AnswerOf } from "@quiverdb/client/endpoints";
 import { checkFilters, checkWritable, jsonText } from "@quiverdb/client/json";
@@ -86,6 +86,7 @@ export class EmbeddedTransport implements Transport {
       upload: operation.upload ? bytesOfUpload(upload) : undefined,
       take,
       options: limitsOf(parts),
+      reaches: () => true,
     });
   }
 

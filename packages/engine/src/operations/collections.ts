@@ -2,10 +2,7 @@
 
 import * as check from "@quiverdb/protocol/shapes/check";
 import * as shape from "@quiverdb/protocol/shapes/collection";
-import { operation } from "./operation.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
-const missingCollectionIs400 = { collection_not_found: 400 } as const;
+import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
 
 export const collections = {
   createCollection: operation(
@@ -80,7 +77,7 @@ export const collections = {
   getCollection: operation(
     {
       method: "GET",
-      path: collection,
+      path: collectionPath,
       role: "read",
       rows: "filtered",
       tag: "Collections",
@@ -93,7 +90,7 @@ export const collections = {
   deleteCollection: operation(
     {
       method: "DELETE",
-      path: collection,
+      path: collectionPath,
       done: "collection_not_found",
       work: "administration",
       role: "admin",
@@ -109,7 +106,7 @@ export const collections = {
   checkCollection: operation(
     {
       method: "POST",
-      path: `${collection}/check`,
+      path: `${collectionPath}/check`,
       work: "administration",
       role: "admin",
       tag: "Collections",
@@ -122,7 +119,7 @@ export const collections = {
   loadCollection: operation(
     {
       method: "POST",
-      path: `${collection}/load`,
+      path: `${collectionPath}/load`,
       work: "administration",
       role: "write",
       tag: "Collections",
@@ -136,7 +133,7 @@ export const collections = {
   unloadCollection: operation(
     {
       method: "POST",
-      path: `${collection}/unload`,
+      path: `${collectionPath}/unload`,
       work: "administration",
       role: "write",
       tag: "Collections",

@@ -4,10 +4,8 @@ import { fieldError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import { Empty } from "@quiverdb/protocol/shapes/common";
 import * as index from "@quiverdb/protocol/shapes/index-definition";
-import { operation } from "./operation.ts";
+import { collectionPath, operation } from "./operation.ts";
 import { integer } from "./parameters.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
 
 const administering = {
   role: "write",
@@ -21,7 +19,7 @@ export const indexes = {
   createDenseIndex: operation(
     {
       method: "POST",
-      path: `${collection}/indexes/dense`,
+      path: `${collectionPath}/indexes/dense`,
       repeat: "refused",
       ...administering,
       audited: ["name", "distance_metric_type", "quantization.type", "quantization.properties.data_type"],
@@ -40,7 +38,7 @@ export const indexes = {
   createSparseIndex: operation(
     {
       method: "POST",
-      path: `${collection}/indexes/sparse`,
+      path: `${collectionPath}/indexes/sparse`,
       repeat: "refused",
       ...administering,
       audited: ["name", "quantization"],
@@ -54,7 +52,7 @@ export const indexes = {
   createTextIndex: operation(
     {
       method: "POST",
-      path: `${collection}/indexes/tf-idf`,
+      path: `${collectionPath}/indexes/tf-idf`,
       repeat: "refused",
       ...administering,
       audited: ["name", "language"],
@@ -68,7 +66,7 @@ export const indexes = {
   analyzeText: operation(
     {
       method: "POST",
-      path: `${collection}/indexes/tf-idf/analyze`,
+      path: `${collectionPath}/indexes/tf-idf/analyze`,
       role: "read",
       rows: "harmless",
       tag: "Indexes",
@@ -82,7 +80,7 @@ export const indexes = {
   getIndexes: operation(
     {
       method: "GET",
-      path: `${collection}/indexes`,
+      path: `${collectionPath}/indexes`,
       role: "read",
       tag: "Indexes",
       summary: "Get indexes",
@@ -94,7 +92,7 @@ export const indexes = {
   measureRecall: operation(
     {
       method: "GET",
-      path: `${collection}/indexes/dense/recall`,
+      path: `${collectionPath}/indexes/dense/recall`,
       work: "recall",
       role: "read",
       tag: "Indexes",
@@ -115,7 +113,7 @@ export const indexes = {
   deleteIndex: operation(
     {
       method: "DELETE",
-      path: `${collection}/indexes/{index_type}`,
+      path: `${collectionPath}/indexes/{index_type}`,
       done: "index_not_found",
       work: "administration",
       role: "write",
@@ -129,7 +127,7 @@ export const indexes = {
   createMetadataIndex: operation(
     {
       method: "PUT",
-      path: `${collection}/metadata-indexes/{field}`,
+      path: `${collectionPath}/metadata-indexes/{field}`,
       work: "administration",
       role: "write",
       audited: ["type"],
@@ -146,7 +144,7 @@ export const indexes = {
   getMetadataIndexes: operation(
     {
       method: "GET",
-      path: `${collection}/metadata-indexes`,
+      path: `${collectionPath}/metadata-indexes`,
       role: "read",
       tag: "Indexes",
       summary: "Get the metadata indexes with their status",
@@ -158,7 +156,7 @@ export const indexes = {
   deleteMetadataIndex: operation(
     {
       method: "DELETE",
-      path: `${collection}/metadata-indexes/{field}`,
+      path: `${collectionPath}/metadata-indexes/{field}`,
       done: "index_not_found",
       work: "administration",
       role: "write",

@@ -27,6 +27,12 @@ import type { Parameters, ParametersOf } from "./parameters.ts";
 export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;
 export type WorkKind = (typeof workKinds)[number];
 
+/** Where a collection is. */
+export const collectionPath = "/vectordb/collections/{collection_id}";
+
+/** Where the contract has 400 for a collection that does not exist. */
+export const missingCollectionIs400 = { collection_not_found: 400 } as const;
+
 /** All of an operation but its `run` and its examples. */
 export type Declaration = {
   readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -158,8 +164,8 @@ export type CallParts = {
   readonly options: CallOptions;
   /** Who pages through records; cursors are valid for one reader. */
   readonly reader?: string;
-  /** Whether the caller may see a collection. Default: all. */
-  readonly reaches?: (name: string) => boolean;
+  /** Whether the caller may see a collection. */
+  readonly reaches: (name: string) => boolean;
   readonly server?: ServerSide;
 };
 
@@ -222,31 +228,13 @@ export function operation<const D extends Declaration>(
   return { ...defaults, ...declaration, run, examples };
 }
 
-const everything = () => true;
-
+/** A call: its parts, and what the path names. */
 class RunningCall {
-  readonly database: { collection(name: string): { transaction(id: string): unknown } };
-  readonly params: CallParts["params"];
-  readonly query: unknown;
-  readonly body: unknown;
-  readonly upload: CallParts["upload"];
-  readonly take: CallParts["take"];
-  readonly options: CallOptions;
-  readonly reader: string | undefined;
-  readonly reaches: (name: string) => boolean;
-  readonly server: ServerSide | undefined;
+  declare readonly database: { collection(name: string): { transaction(id: string): unknown } };
+  declare readonly params: CallParts["params"];
 
   constructor(parts: CallParts) {
-    this.database = parts.database as RunningCall["database"];
-    this.params = parts.params;
-    this.query = parts.query;
-    this.body = parts.body;
-    this.upload = parts.upload;
-    this.take = parts.take;
-    this.options = parts.options;
-    this.reader = parts.reader;
-    this.reaches = parts.reaches ?? everything;
-    this.server = parts.server;
+    Object.assign(this, parts);
   }
 
   get collection() {

@@ -5,11 +5,8 @@ import { Empty } from "@quiverdb/protocol/shapes/common";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import * as matching from "@quiverdb/protocol/shapes/matching";
 import * as vector from "@quiverdb/protocol/shapes/vector";
-import { operation } from "./operation.ts";
+import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
 import { filterJson, requiredId } from "./parameters.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
-const missingCollectionIs400 = { collection_not_found: 400 } as const;
 
 /** What a filter may cost, in milliseconds, is not known before; it is not small. */
 const filterMs = 4;
@@ -29,13 +26,26 @@ const writing = {
   tag: "Vectors",
 } as const;
 
+/** Of both paths. */
+const streamingDeletion = {
+  method: "DELETE",
+  done: "vector_not_found",
+  work: "write",
+  threads: true,
+  role: "write",
+  rows: "filtered",
+  tag: "Streaming",
+  status: 204,
+  errors: [404, 500],
+} as const;
+
 export const records = {
   streamingUpsert: operation(
     {
       // Last write wins by id. Between a lost response and the repeated request another writer may change the same id; the repeated request
       // then overwrites that change, just as a slower client would have done.
       method: "POST",
-      path: `${collection}/streaming/upsert`,
+      path: `${collectionPath}/streaming/upsert`,
       work: "write",
       threads: true,
       role: "write",
@@ -75,40 +85,24 @@ export const records = {
   ),
   streamingDelete: operation(
     {
-      method: "DELETE",
-      path: `${collection}/streaming/delete/{vector_id}`,
-      done: "vector_not_found",
-      work: "write",
-      threads: true,
-      role: "write",
-      rows: "filtered",
-      tag: "Streaming",
+      ...streamingDeletion,
+      path: `${collectionPath}/streaming/delete/{vector_id}`,
       summary: "Streaming delete",
-      status: 204,
-      errors: [404, 500],
     },
     ({ collection, params, options }) => collection.delete(params.vector_id, options),
   ),
   streamingDeleteAlias: operation(
     {
-      method: "DELETE",
-      path: `${collection}/streaming/vectors/{vector_id}`,
-      done: "vector_not_found",
-      work: "write",
-      threads: true,
-      role: "write",
-      rows: "filtered",
-      tag: "Streaming",
+      ...streamingDeletion,
+      path: `${collectionPath}/streaming/vectors/{vector_id}`,
       summary: "Streaming delete (alternative path)",
-      status: 204,
-      errors: [404, 500],
     },
     ({ collection, params, options }) => collection.delete(params.vector_id, options),
   ),
   countVectors: operation(
     {
       method: "POST",
-      path: `${collection}/vectors/count`,
+      path: `${collectionPath}/vectors/count`,
       ...reading,
       summary: "Count the vectors that match a filter",
       body: matching.CountMatching,
@@ -122,7 +116,7 @@ export const records = {
   facetVectors: operation(
     {
       method: "POST",
-      path: `${collection}/vectors/facet`,
+      path: `${collectionPath}/vectors/facet`,
       ...reading,
       summary: "Count the values of a field among the vectors that match a filter",
       body: matching.FacetVectors,
@@ -136,7 +130,7 @@ export const records = {
   scrollVectors: operation(
     {
       method: "POST",
-      path: `${collection}/vectors/scroll`,
+      path: `${collectionPath}/vectors/scroll`,
       role: "read",
       rows: "filtered",
       tag: "Vectors",
@@ -153,7 +147,7 @@ export const records = {
   fetchVectors: operation(
     {
       method: "POST",
-      path: `${collection}/vectors/fetch`,
+      path: `${collectionPath}/vectors/fetch`,
       ...reading,
       summary: "Get vectors by their ids",
       body: matching.FetchVectors,
@@ -166,7 +160,7 @@ export const records = {
     {
       // The count of a repeated request is that of the second time.
       method: "POST",
-      path: `${collection}/vectors/delete`,
+      path: `${collectionPath}/vectors/delete`,
       repeat: "refused",
       ...writing,
       summary: "Delete the vectors that match a filter, as one version",
@@ -180,7 +174,7 @@ export const records = {
   updateMatching: operation(
     {
       method: "POST",
-      path: `${collection}/vectors/update`,
+      path: `${collectionPath}/vectors/update`,
       repeat: "refused",
       ...writing,
       summary: "Merge a patch into the metadata of the vectors that match a filter, as one version",
@@ -195,7 +189,7 @@ export const records = {
   patchVector: operation(
     {
       method: "PATCH",
-      path: `${collection}/vectors/{vector_id}`,
+      path: `${collectionPath}/vectors/{vector_id}`,
       ...writing,
       summary: "Merge a patch into the metadata of a vector",
       body: matching.PatchMetadata,
@@ -208,7 +202,7 @@ export const records = {
   vectorsByDocument: operation(
     {
       method: "GET",
-      path: `${collection}/vectors`,
+      path: `${collectionPath}/vectors`,
       role: "read",
       rows: "filtered",
       tag: "Vectors",
@@ -224,7 +218,7 @@ export const records = {
   getVector: operation(
     {
       method: "GET",
-      path: `${collection}/vectors/{vector_id}`,
+      path: `${collectionPath}/vectors/{vector_id}`,
       role: "read",
       rows: "filtered",
       tag: "Vectors",
@@ -237,7 +231,7 @@ export const records = {
   vectorExists: operation(
     {
       method: "HEAD",
-      path: `${collection}/vectors/{vector_id}`,
+      path: `${collectionPath}/vectors/{vector_id}`,
       role: "read",
       rows: "filtered",
       tag: "Vectors",
@@ -252,7 +246,7 @@ export const records = {
   deleteVector: operation(
     {
       method: "DELETE",
-      path: `${collection}/vectors/{vector_id}`,
+      path: `${collectionPath}/vectors/{vector_id}`,
       done: "vector_not_found",
       work: "write",
       role: "write",
@@ -267,7 +261,7 @@ export const records = {
   exportVectors: operation(
     {
       method: "GET",
-      path: `${collection}/export`,
+      path: `${collectionPath}/export`,
       work: "export",
       role: "read",
       rows: "filtered",

@@ -2,10 +2,8 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import * as search from "@quiverdb/protocol/shapes/search";
-import { operation } from "./operation.ts";
+import { collectionPath, operation } from "./operation.ts";
 import { fieldsOf } from "./parameters.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
 
 // What the examples search for: all examples of bodies are one story, of a collection of articles with vectors of three dimensions.
 const articleVector = [0.1, 0.9, 0.2];
@@ -56,7 +54,7 @@ export const searches = {
   searchDense: operation(
     {
       method: "POST",
-      path: `${collection}/search/dense`,
+      path: `${collectionPath}/search/dense`,
       ...searching,
       threads: true,
       summary: "Dense search",
@@ -71,7 +69,7 @@ export const searches = {
   searchBatchDense: operation(
     {
       method: "POST",
-      path: `${collection}/search/batch-dense`,
+      path: `${collectionPath}/search/batch-dense`,
       ...searching,
       threads: true,
       summary: "Batch dense search",
@@ -85,7 +83,7 @@ export const searches = {
   searchSparse: operation(
     {
       method: "POST",
-      path: `${collection}/search/sparse`,
+      path: `${collectionPath}/search/sparse`,
       ...searching,
       threads: true,
       summary: "Sparse search",
@@ -98,7 +96,7 @@ export const searches = {
   searchBatchSparse: operation(
     {
       method: "POST",
-      path: `${collection}/search/batch-sparse`,
+      path: `${collectionPath}/search/batch-sparse`,
       ...searching,
       threads: true,
       summary: "Batch sparse search",
@@ -111,7 +109,7 @@ export const searches = {
   searchText: operation(
     {
       method: "POST",
-      path: `${collection}/search/tf-idf`,
+      path: `${collectionPath}/search/tf-idf`,
       ...searching,
       threads: true,
       summary: "TF-IDF/BM25 search",
@@ -125,7 +123,7 @@ export const searches = {
   searchBatchText: operation(
     {
       method: "POST",
-      path: `${collection}/search/batch-tf-idf`,
+      path: `${collectionPath}/search/batch-tf-idf`,
       ...searching,
       threads: true,
       summary: "Batch TF-IDF/BM25 search",
@@ -138,7 +136,7 @@ export const searches = {
   searchHybrid: operation(
     {
       method: "POST",
-      path: `${collection}/search/hybrid`,
+      path: `${collectionPath}/search/hybrid`,
       ...searching,
       threads: true,
       summary: "Hybrid search",
@@ -161,7 +159,7 @@ export const searches = {
   searchBatchHybrid: operation(
     {
       method: "POST",
-      path: `${collection}/search/batch-hybrid`,
+      path: `${collectionPath}/search/batch-hybrid`,
       ...searching,
       threads: true,
       summary: "Batch hybrid search",
@@ -175,7 +173,7 @@ export const searches = {
   recommend: operation(
     {
       method: "POST",
-      path: `${collection}/search/recommend`,
+      path: `${collectionPath}/search/recommend`,
       ...searching,
       summary: "Search by examples: records or vectors that results should be like, or unlike",
       body: search.Recommend,
@@ -189,7 +187,7 @@ export const searches = {
   neighbors: operation(
     {
       method: "GET",
-      path: `${collection}/vectors/{vector_id}/neighbors`,
+      path: `${collectionPath}/vectors/{vector_id}/neighbors`,
       ...searching,
       summary: "Get the records that are nearest to a record by their dense vectors, without itself",
       query: fieldsOf(search.Neighbors),

@@ -2,16 +2,14 @@
 
 import * as check from "@quiverdb/protocol/shapes/check";
 import * as snapshot from "@quiverdb/protocol/shapes/snapshot";
-import { operation } from "./operation.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
+import { collectionPath, operation } from "./operation.ts";
 
 export const snapshots = {
   createSnapshot: operation(
     {
       // A repeated request would create a second snapshot; a repeated restore is rejected or has the same effect.
       method: "POST",
-      path: `${collection}/snapshots`,
+      path: `${collectionPath}/snapshots`,
       repeat: "refused",
       work: "administration",
       role: "write",
@@ -32,7 +30,7 @@ export const snapshots = {
   listSnapshots: operation(
     {
       method: "GET",
-      path: `${collection}/snapshots`,
+      path: `${collectionPath}/snapshots`,
       role: "read",
       tag: "Snapshots",
       summary: "List the snapshots of a collection, including a deleted one",
@@ -80,7 +78,7 @@ export const snapshots = {
   checkSnapshots: operation(
     {
       method: "POST",
-      path: `${collection}/snapshots/check`,
+      path: `${collectionPath}/snapshots/check`,
       work: "administration",
       role: "admin",
       tag: "Snapshots",
@@ -106,7 +104,7 @@ export const snapshots = {
   getSnapshot: operation(
     {
       method: "GET",
-      path: `${collection}/snapshots/{snapshot_id}`,
+      path: `${collectionPath}/snapshots/{snapshot_id}`,
       role: "read",
       tag: "Snapshots",
       summary: "Get snapshot",
@@ -118,7 +116,7 @@ export const snapshots = {
   downloadSnapshot: operation(
     {
       method: "GET",
-      path: `${collection}/snapshots/{snapshot_id}/download`,
+      path: `${collectionPath}/snapshots/{snapshot_id}/download`,
       role: "read",
       tag: "Snapshots",
       summary: "Download a snapshot file; supports Range, and header x-quiver-sha256 has its SHA-256",
@@ -131,7 +129,7 @@ export const snapshots = {
   deleteSnapshot: operation(
     {
       method: "DELETE",
-      path: `${collection}/snapshots/{snapshot_id}`,
+      path: `${collectionPath}/snapshots/{snapshot_id}`,
       done: "snapshot_not_found",
       work: "administration",
       role: "admin",
@@ -146,7 +144,7 @@ export const snapshots = {
   restoreCollection: operation(
     {
       method: "POST",
-      path: `${collection}/restore`,
+      path: `${collectionPath}/restore`,
       repeat: "refused",
       work: "administration",
       role: "admin",

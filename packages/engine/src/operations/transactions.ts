@@ -3,12 +3,10 @@
 import { Empty } from "@quiverdb/protocol/shapes/common";
 import * as transaction from "@quiverdb/protocol/shapes/transaction";
 import * as vector from "@quiverdb/protocol/shapes/vector";
-import { operation } from "./operation.ts";
+import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
 import { word } from "./parameters.ts";
 
-const collection = "/vectordb/collections/{collection_id}";
-const one = `${collection}/transactions/{transaction_id}` as const;
-const missingCollectionIs400 = { collection_not_found: 400 } as const;
+const one = `${collectionPath}/transactions/{transaction_id}` as const;
 const missingIs400 = {
   collection_not_found: 400,
   transaction_not_found: 400,
@@ -29,7 +27,7 @@ export const transactions = {
   createTransaction: operation(
     {
       method: "POST",
-      path: `${collection}/transactions`,
+      path: `${collectionPath}/transactions`,
       repeat: "refused",
       work: "write",
       role: "write",
@@ -45,7 +43,7 @@ export const transactions = {
   listTransactions: operation(
     {
       method: "GET",
-      path: `${collection}/transactions`,
+      path: `${collectionPath}/transactions`,
       role: "read",
       rows: "filtered",
       tag: "Transactions",

@@ -2,16 +2,14 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import * as version from "@quiverdb/protocol/shapes/version";
-import { operation } from "./operation.ts";
+import { collectionPath, operation } from "./operation.ts";
 import { integer } from "./parameters.ts";
-
-const collection = "/vectordb/collections/{collection_id}";
 
 export const versions = {
   listVersions: operation(
     {
       method: "GET",
-      path: `${collection}/versions`,
+      path: `${collectionPath}/versions`,
       role: "read",
       tag: "Versions",
       summary: "List versions",
@@ -27,7 +25,7 @@ export const versions = {
   currentVersion: operation(
     {
       method: "GET",
-      path: `${collection}/versions/current`,
+      path: `${collectionPath}/versions/current`,
       role: "read",
       tag: "Versions",
       summary: "Get current version",
@@ -38,7 +36,7 @@ export const versions = {
   getVersion: operation(
     {
       method: "GET",
-      path: `${collection}/versions/{version_hash}`,
+      path: `${collectionPath}/versions/{version_hash}`,
       role: "read",
       tag: "Versions",
       summary: "Get version by hash",

@@ -1,8 +1,8 @@
 // How does the request thread use the builder threads?
 //
-// A pool of threads runs tasks (index/builders.ts). What a task works on is described to a thread with the first task for it. Each collection has a share of the threads (`share`), so it need not wait for all tasks of
-// another collection. Threads start with the first task, end when they have had none for a while, since each takes 15 MB of memory, and
-// do not keep the process alive.
+// A pool of threads runs tasks (index/builders.ts). What a task works on is described to a thread with the first task for it. Each collection
+// has a share of the threads (`share`), so it need not wait for all tasks of another collection. Threads start with the first task, end when
+// they have had none for a while, since each takes 15 MB of memory, and do not keep the process alive.
 
 import { availableParallelism } from "node:os";
 import type { Background } from "../base/background.ts";

@@ -1,6 +1,7 @@
 // What does a serving thread run?
 //
-// The HTTP application with the operations that serving threads run (`threads` in their records), on the port that all threads share. Everything else is forwarded to the owner.
+// The HTTP application with the operations that serving threads run (`threads` in their records), on the port that all threads share.
+// Everything else is forwarded to the owner.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { Calls, collectAtRest } from "@quiverdb/engine/database/contract";
