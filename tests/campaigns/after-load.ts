@@ -2,13 +2,16 @@
 //
 //   node tests/campaigns/after-load.ts [--records 20000] [--dimension 384] [--seconds 0,1,5,30] [--only TEXT] [--threads 2] [--judge]
 //
-// Records come in each of the ways below, and the campaign waits as the documents say. Then it opens six fresh connections at each of the
+// Records come in each of the ways below, while a connection of its own searches ten times a second, and the campaign waits as the documents
+// say. Then it opens six fresh connections at each of the
 // given seconds, and searches on each of them, one search at a time: every kind of search, with and without a filter of a tenth of the
 // records. The same is measured in the steady state: after a further write, and a rest as long as the one before the moment, of at least
 // four seconds. (The first searches after any rest take longer: caches of the processor are cold, in the client, too.) Meanwhile
 //
 //   - every record is visible: they are counted, and words, sparse dimensions and a vector that only one record has find it;
-//   - dense recall is at least that of the steady state less `recallMargin`.
+//   - dense recall is at least that of the steady state less `recallMargin`;
+//   - every connection searches with the beam that the status tells, or scans if it tells none: what the recall watch has measured is
+//     published without a write.
 //
 // The median of each kind of search on each connection is compared with its median in the steady state: with --judge, on an otherwise idle
 // machine, it is at most `atOnceMax` times at once and `laterMax` times from five seconds on. A difference below `noiseMs` counts as none.
@@ -40,6 +43,10 @@ const judged = { atOnce: 3, later: 1.2 };
 const laterSeconds = 5;
 const recallMargin = 0.01;
 const noiseMs = 0.3;
+/** Milliseconds between two searches while records come. */
+const meanwhileMs = 100;
+/** Milliseconds until all threads search with what was measured. */
+const publishMsMax = 2_000;
 
 export type AfterLoadOptions = {
   readonly records: number;
@@ -133,7 +140,19 @@ const filters: Readonly<Record<string, object>> = { "": {}, " filtered": { filte
 // ---- Measuring
 
 /** Of a search or a count. */
-type Answer = { readonly results: readonly { readonly id: string }[]; readonly count: number };
+type Answer = {
+  readonly results: readonly { readonly id: string }[];
+  readonly count: number;
+  readonly legs?: { readonly dense?: { readonly way: string; readonly beam?: number } };
+};
+
+/** An answer with another status than 200. */
+class Refused extends Error {
+  override readonly name = "Refused";
+}
+
+/** Errors of a connection to a server that is away. */
+const unreachable = new Set<string | undefined>(["ECONNREFUSED", "ECONNRESET", "EPIPE"]);
 
 /** One connection of its own, from the first request on. */
 class Connection {
@@ -161,7 +180,7 @@ class Connection {
     let read = "";
     for await (const chunk of response.setEncoding("utf8")) read += chunk;
     const ms = performance.now() - beganMs;
-    if (response.statusCode !== 200) throw new Error(`POST ${path}: ${response.statusCode} ${read}`);
+    if (response.statusCode !== 200) throw new Refused(`POST ${path}: ${response.statusCode} ${read}`);
     return { ms, answer: JSON.parse(read) };
   }
 
@@ -222,6 +241,23 @@ async function assertVisible(open: readonly Connection[], { source, present, upd
       if (results[0]?.id !== `r${record}`)
         throw new Error(`r${record} is not found by ${path}: ${JSON.stringify(results.slice(0, 2))}`);
     }
+  }
+}
+
+/** @throws if a connection searches with another beam than the status tells */
+async function assertPublished({ server, source }: Stage, collection: Collection): Promise<void> {
+  const beginsMs = performance.now();
+  for (;;) {
+    const told = (await collection.indexes()).dense?.status.ef_search_effective;
+    const body = { query_vector: source.query(0).vector, top_k: topK, explain: true };
+    const open = Array.from({ length: connections }, () => new Connection(server.url));
+    const legs = await Promise.all(
+      open.map(async (each) => (await each.post("/search/dense", body)).answer.legs?.dense),
+    );
+    for (const each of open) each.close();
+    if (legs.every((leg) => leg !== undefined && leg.beam === told)) return;
+    if (performance.now() - beginsMs > publishMsMax)
+      throw new Error(`the status tells a beam of ${told}, and searches have ${JSON.stringify(legs)}`);
   }
 }
 
@@ -474,10 +510,35 @@ export async function afterLoadCampaign(options: AfterLoadOptions, tell: Say): P
   }
 }
 
+/** Searches while a way acts, so that every thread has seen the indexes as they were before. @returns how many were answered */
+async function searchUntil(end: AbortSignal, run: Run): Promise<number> {
+  let answers = 0;
+  while (!end.aborted) {
+    await sleep(meanwhileMs);
+    // Each on a connection of its own: with several serving threads they come to all of them.
+    const connection = new Connection(run.place.server.url);
+    try {
+      await connection.post("/search/dense", { query_vector: run.source.query(answers).vector, top_k: topK });
+      answers++;
+    } catch (error) {
+      // The server, the collection or the index may be away for a time.
+      if (!(error instanceof Refused || unreachable.has((error as NodeJS.ErrnoException).code))) throw error;
+    } finally {
+      connection.close();
+    }
+  }
+  return answers;
+}
+
 async function tried(way: Way, run: Run, tell: Say): Promise<WayResult> {
   const { records } = run.options;
   const seconds = run.options.seconds.split(",").map(Number);
-  const present = await way.act(run);
+  const acted = new AbortController();
+  const [present, answers] = await Promise.all([
+    way.act(run).finally(() => acted.abort()),
+    searchUntil(acted.signal, run),
+  ]);
+  if (!way.isLoaded && answers === 0) throw new Error(`${way.name}: no search was answered meanwhile`);
   let beganMs = performance.now();
   const { server, collection } = run.place;
   const updatedEnd = Math.floor((way.updatedShare ?? 0) * records);
@@ -488,6 +549,7 @@ async function tried(way: Way, run: Run, tell: Say): Promise<WayResult> {
   };
   const moments: Moment[] = [];
   for (const at of seconds) moments.push(await measuredAfter(1_000 * at));
+  await assertPublished(stage, collection);
   // The last record is written once more, as it is: exact results stay the same.
   const last = present.at(-1) as number;
   await collection.upsert([run.source.record(last, last < updatedEnd ? 1 : 0)]);
