@@ -44,9 +44,16 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
   "waitForIndex",
 ];
 
-/** @throws QuiverError unknown_field for an unknown option */
+/** @throws QuiverError unknown_field for an unknown option; invalid_request for a time that is not above 0 */
 export function checkCallOptions(call: CallOptions | undefined): void {
   refuseUnknownOptions(call, callOptions);
+  const { timeoutMs } = call ?? {};
+  if (timeoutMs !== undefined && !(timeoutMs > 0))
+    throw new QuiverError(
+      "invalid_request",
+      `timeoutMs must be a number above 0 (milliseconds), not ${timeoutMs}.`,
+      { path: "timeoutMs" },
+    );
 }
 
 /** The error for a part of an address that nothing can have. */

@@ -135,6 +135,7 @@ const mistakes: Record<string, Act> = {
   // Records
   "a vector of another dimension": (_, full) => full.upsert([{ id: "b", dense_values: [1, 2, 3] }]),
   "a vector with NaN": (_, full) => full.upsert([{ id: "b", dense_values: [1, Number.NaN] }]),
+  "a vector with a hole": (_, full) => full.upsert([{ id: "b", dense_values: loose([1, undefined]) }]),
   "floats with infinity": (_, full) => full.upsert([{ id: "b", dense_values: new Float32Array([1, 1 / 0]) }]),
   "a number beyond floats": (_, full) => full.upsert([{ id: "b", dense_values: [1, 1e39] }]),
   "a vector in words": (_, full) => full.upsert([{ id: "b", dense_values: loose("1 2") }]),
@@ -169,6 +170,9 @@ const mistakes: Record<string, Act> = {
   "no ids": (_, full) => full.fetch(loose({})),
   "an unknown field to include": (_, full) => full.fetch({ ids: ["a"], include: [loose("vector")] }),
   "a field to include twice": (_, full) => full.fetch({ ids: ["a"], include: ["text", "text"] }),
+  "no time": (_, full) => full.get("a", { timeoutMs: 0 }),
+  "a time that is no number": (_, full) =>
+    full.search.dense({ query_vector: [1, 0] }, { timeoutMs: Number.NaN }),
   "an unknown option": (_, full) => full.get("a", loose({ timeout: 5 })),
 
   // Searches

@@ -222,6 +222,34 @@ test("[W16] a filter with many mistakes has a bounded number of warnings", async
   expect(await warningsOf(collection, filter)).toHaveLength(10);
 });
 
+test("[W16] facets of all records warn of each field that nobody has", async () => {
+  const collection = await make({ n: "number" });
+  const { facets, warnings } = await collection.facet({ fields: ["n", "colour", "author", "document_id"] });
+  expect(Object.values(facets).map(({ length }) => length)).toEqual([40, 0, 0, 3]);
+  expect(warnings?.map(({ code, path }) => [code, path])).toEqual([
+    ["absent_field", "fields[1]"],
+    ["absent_field", "fields[2]"],
+  ]);
+  expect(warnings?.[0].message).toContain("did you mean color?");
+  expect((await collection.facet({ field: "nothing" })).warnings).toMatchObject([{ path: "field" }]);
+  expect(await collection.facet({ field: "color" })).not.toHaveProperty("warnings");
+  // Of some records nothing is known.
+  expect(await collection.facet({ field: "rare", filter: { n: 1 } })).not.toHaveProperty("warnings");
+  const restricted = database.restrictedTo({ color: "red" }).collection(collection.name);
+  expect(await restricted.facet({ field: "rare" })).toEqual({ facets: [] });
+  const empty = await make({}, []);
+  expect(await empty.facet({ field: "nothing" })).toEqual({ facets: [] });
+});
+
+test("[W16] a condition of Qdrant, which is also one on fields named key and range, is told how it is written", async () => {
+  const collection = await make();
+  const warnings = await warningsOf(collection, { key: "n", range: { gt: 1 } });
+  expect(warnings?.map(({ path }) => path)).toEqual(["filter.key", "filter.range"]);
+  for (const { message } of warnings ?? []) expect(message).toContain('is written {"n": {"gt": 1}} here');
+  const other = await warningsOf(collection, { nothing: 1 });
+  expect(other?.[0].message).not.toContain("Qdrant");
+});
+
 test("[W16] [A21] who sees only some records is told nothing of the others", async () => {
   const collection = await make({ n: "number" });
   const { name } = collection;

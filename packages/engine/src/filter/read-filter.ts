@@ -205,6 +205,9 @@ function keyMeant(name: string, held: unknown): string | undefined {
   return reserved.find((key) => key.toLowerCase() === plain) ?? meantByQdrant(plain);
 }
 
+/** Whether a condition of Qdrant has this key: such a condition can be read as one on fields of these names. */
+export const isKeyOfQdrant = (name: string): boolean => ["key", "match", "range"].includes(name);
+
 const meantByQdrant = (word: string): string | undefined =>
   Object.hasOwn(wordsOfQdrant, word) ? wordsOfQdrant[word] : undefined;
 

@@ -246,7 +246,10 @@ export const IndexStatus = Type.Object({
     description:
       "ready: the structure that serves searches from now on is in place, but for a few new records. building: it is being made or measured; searches are answered meanwhile, by what `served_by` says.",
   }),
-  served_by: Type.String({ description: "The structure that currently serves searches." }),
+  served_by: Type.String({
+    description:
+      "The structure that currently serves searches. Dense: `hnsw`, or `flat`, which reads all vectors: while the graph is built, and for good where no beam of the finished graph finds enough for less than reading all costs (few vectors, or vectors without structure).",
+  }),
   records_indexed: Type.Integer(),
   records_total: Type.Integer({ description: "Records of the current version that belong in the index." }),
   percentage_complete: Type.Number({ minimum: 0, maximum: 100 }),

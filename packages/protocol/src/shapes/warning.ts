@@ -24,7 +24,7 @@ export const Warnings = Type.Optional(
   Type.Array(Warning, {
     maxItems: limits.warningsMax,
     description:
-      "Present where no record matches the filter, and a condition that must hold explains it. Not for keys with a filter.",
+      "Present where no record matches the filter, and a condition that must hold explains it; of facets of all records, also where a field has no values. Not for keys with a filter.",
   }),
 );
 

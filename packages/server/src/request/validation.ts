@@ -77,8 +77,8 @@ export function readablePath(pointer: string): string {
 
 /** Describes a value: its type, its size, and the value itself if it is a number or a word of a fixed set. */
 export function describe(value: unknown, showText = false): string {
-  if (value === undefined) return "nothing";
-  if (value === null) return "null";
+  // JSON has null where a list of JavaScript has undefined.
+  if (value === undefined || value === null) return "null";
   if (Array.isArray(value))
     return value.length === 1 ? "an array of 1 item" : `an array of ${value.length} items`;
   if (typeof value === "object") return "an object";

@@ -26,7 +26,7 @@ import { readField, readFilter } from "../../filter/read-filter.ts";
 import type { Field } from "../../metadata/field.ts";
 import { facetsOf } from "../../query/facets.ts";
 import { everyRecord, type FilteredVersion } from "../../query/filter/matching.ts";
-import { type Found, findVisible, told } from "../../query/filter/warnings.ts";
+import { type Found, facetWarnings, findVisible, told } from "../../query/filter/warnings.ts";
 import { checkInclude } from "../../query/plan.ts";
 import { invalid } from "../../query/query-legs.ts";
 import { type Order, pageById, pageByValue } from "../../query/scroll.ts";
@@ -54,11 +54,18 @@ export class Matches {
     const limit = integerOf(request.limit, "limit", limits.facetMax, limits.facetDefault);
     const fields = facetFields(request);
     return this.#read(request.filter, rows, options, function* ({ version }, find) {
-      const found = (yield* find()) ?? (yield* everyMatch(version));
+      const matching = yield* find();
+      const found = matching ?? (yield* everyMatch(version));
       const all = yield* facetsOf(version, fields, found.set, limit);
       const facets =
         request.fields == null ? all[0] : Object.fromEntries(request.fields.map((name, i) => [name, all[i]]));
-      return { facets, ...told(found) };
+      if (matching !== null || found.set.count === 0) return { facets, ...told(found) };
+      const absent = fields.flatMap((field, i) =>
+        field.record === undefined && all[i].length === 0
+          ? [[field, request.fields == null ? "field" : `fields[${i}]`] as const]
+          : [],
+      );
+      return { facets, ...told({ warnings: yield* facetWarnings(version, absent) }) };
     });
   }
 

@@ -11,7 +11,8 @@
 //
 // Right are, and so never named: conditions under a negation (`not`, `ne`, `nin`, `exists: false`), which hold where the field is absent; `exists`,
 // which asks just this; a filter that some record matches, by an alternative in `or` or by values that are not of the declared type; and any
-// filter of an empty collection. A caller that sees only some records gets no warnings: they would tell of others.
+// filter of an empty collection. A caller that sees only some records gets no warnings: they would tell of others. Facets of all records warn
+// of a field without values in the same way.
 
 import { limits } from "@quiverdb/protocol/limits";
 import { nearestName } from "@quiverdb/protocol/nearest-name";
@@ -22,6 +23,7 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { Rows } from "../../collection/rows.ts";
 import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
 import { affirmedLeavesOf, type Filter, type Leaf } from "../../filter/filter.ts";
+import { isKeyOfQdrant } from "../../filter/read-filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Field } from "../../metadata/field.ts";
 import { absentWhereNoneMatch, fieldsOf } from "./absent-fields.ts";
@@ -64,7 +66,7 @@ export function* warningsOf(
     if (warnings.size === limits.warningsMax) break;
     if (absent.includes(field.name)) {
       known ??= yield* fieldsOf(version);
-      add(field, absentField(leaf, known));
+      add(field, absentField(field, leaf.places.field, known));
     } else {
       const type = typeOf(definitions, field.name);
       const isOther = !condition.types.some(
@@ -76,19 +78,32 @@ export function* warningsOf(
   return [...warnings.values()];
 }
 
+/** @param absent of the fields whose values are counted in all records, those that have none, with their places in the request */
+export function* facetWarnings(
+  version: FilteredVersion,
+  absent: readonly (readonly [Field, string])[],
+): Steps<Warning[]> {
+  if (absent.length === 0) return [];
+  const known = yield* fieldsOf(version);
+  return absent.map(([field, path]) => absentField(field, path, known));
+}
+
 const typeOf = (definitions: IndexDefinitions, field: string): FieldType | undefined =>
   definitions[`${metadataPrefix}${field}`]?.type;
 
 /** Names that a message has. */
 const namedMax = 10;
 
-function absentField({ field, places }: Leaf, known: readonly string[]): Warning {
+function absentField(field: Field, path: string, known: readonly string[]): Warning {
   const nearest = nearestName(field.name, known);
   const meant = nearest === undefined ? "" : ` (did you mean ${nearest}?)`;
+  const form = isKeyOfQdrant(field.name)
+    ? ' The condition {"key": "n", "range": {"gt": 1}} of Qdrant is written {"n": {"gt": 1}} here.'
+    : "";
   const more = known.length > namedMax ? ` and ${known.length - namedMax} more` : "";
   const others = known.length === 0 ? "" : ` Records have: ${known.slice(0, namedMax).join(", ")}${more}.`;
-  const message = `No record was found with a field ${JSON.stringify(field.name)}${meant}.${others}`;
-  return { code: "absent_field", path: places.field, message };
+  const message = `No record was found with a field ${JSON.stringify(field.name)}${meant}.${others}${form}`;
+  return { code: "absent_field", path, message };
 }
 
 function typeMismatch({ field, condition, places }: Leaf, type: FieldType): Warning {
