@@ -1,14 +1,24 @@
 // How are the records of Chroma read?
 //
 // Pages of `collection.get(include=["embeddings", "documents", "metadatas"])`, one after the other, each with a list for the ids and one for
-// each kind of content: as JSON in a file (a page is read whole, so export with `limit` and `offset`), or from its server.
+// each kind of content: as JSON in a file (a page is read whole, so export with `limit` and `offset`), or from its server. A file may also
+// have the records themselves, `{ id, embedding, document, metadata, uri }`.
 
 import { QuiverError, type RecordInput } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { type Found, type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";
+import { recordIn } from "./place.ts";
 import { RecordFault } from "./record-fault.ts";
-import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
+import {
+  denseParts,
+  idOf,
+  type MetadataKeys,
+  metadataNames,
+  metadataParts,
+  sparseNames,
+  sparseParts,
+} from "./record-parts.ts";
 import type { Source } from "./source.ts";
 
 /** Which keys of the metadata of Chroma are more than metadata. */
@@ -18,6 +28,7 @@ export type ChromaOptions = Pick<MetadataKeys, "document"> & {
 };
 
 const kinds = ["embeddings", "documents", "metadatas", "uris"] as const;
+type Kind = (typeof kinds)[number];
 /** Where Chroma keeps the URI of a record among its metadata. */
 const uriKey = "chroma:uri";
 
@@ -35,7 +46,7 @@ export type ChromaCollectionLike = {
   /** Number of records. */
   count(): Promise<number>;
   /** A page of records, in the order of Chroma. */
-  get(options: { limit: number; offset: number; include: (typeof kinds)[number][] }): Promise<object>;
+  get(options: { limit: number; offset: number; include: Kind[] }): Promise<object>;
 };
 
 /** A collection of a server: by a client, or by its address. */
@@ -57,45 +68,74 @@ type ChromaModule = {
 
 const metrics: Readonly<Record<string, Metric>> = { cosine: "cosine", l2: "euclidean", ip: "dot_product" };
 
-type Row = { readonly id: unknown } & { readonly [Kind in (typeof kinds)[number]]?: unknown };
+/** What a record has of each kind, and what the source calls that: `embeddings[3]` in a page. */
+type Row = { readonly id: unknown; readonly nameOf: (kind: Kind) => string } & {
+  readonly [kind in Kind]?: unknown;
+};
 
 export const chroma: Format<Row, ChromaOptions, ChromaSource> = {
   title: "Chroma",
   pageRecordsMax: 10_000,
   read: readPages,
   live,
-  record: ({ id, embeddings, documents, metadatas, uris }, options) => {
-    const { [options.sparse ?? ""]: sparse, ...others } = (metadatas ?? {}) as JsonObject;
-    const metadata = options.sparse === undefined ? metadatas : others;
+  record: ({ id, embeddings, documents, metadatas, uris, nameOf }, { document, sparse: sparseKey }) => {
+    const { [sparseKey ?? ""]: sparse, ...others } = (metadatas ?? {}) as JsonObject;
+    const metadata = sparseKey === undefined ? metadatas : others;
+    const name = nameOf("metadatas");
     return {
       id: idOf(id),
-      ...metadataParts(typeof uris === "string" ? { ...(metadata as object), [uriKey]: uris } : metadata, {
-        document: options.document,
-      }),
-      ...(Array.isArray(embeddings) && { dense_values: embeddings as number[] }),
-      ...(options.sparse !== undefined && sparseParts(sparse)),
+      ...metadataParts(
+        typeof uris === "string" ? { ...(metadata as object), [uriKey]: uris } : metadata,
+        { document },
+        name,
+      ),
+      ...denseParts(embeddings, nameOf("embeddings")),
+      ...(sparseKey !== undefined && sparseParts(sparse, `${name}.${sparseKey}`)),
       ...(typeof documents === "string" && { text: documents }),
     } satisfies RecordInput;
   },
+  names: ({ nameOf }, { document, sparse }) => ({
+    ...metadataNames(nameOf("metadatas"), { document }),
+    dense_values: nameOf("embeddings"),
+    text: nameOf("documents"),
+    ...(sparse !== undefined && sparseNames(`${nameOf("metadatas")}.${sparse}`)),
+  }),
 };
 
 async function* readPages(source: Source): AsyncGenerator<Found<Row>> {
   let record = 0;
-  for await (const { raw: page, line } of jsonObjects(source, [])) {
-    const rows = page instanceof RecordFault ? [page] : rowsOf(page, record, ` (${source.at(line)})`);
-    for (const raw of rows) {
-      yield { raw, line };
+  for await (const { raw, line } of jsonObjects(source, [])) {
+    for (const row of raw instanceof RecordFault
+      ? [raw]
+      : rowsIn(raw, record, source.recordAt(record, line))) {
+      yield { raw: row, line };
       record++;
     }
   }
 }
 
-/** @param record number of the first record of the page, for messages, with its place */
-function* rowsOf(page: JsonObject, record: number, place = ""): Generator<Row> {
+/** The records of a page, or the only one of a record. @param record number of the first one, with its place */
+function rowsIn(raw: JsonObject, record: number, place: string): Iterable<Row> {
+  if ("ids" in raw || !("id" in raw)) return rowsOf(raw, record, place, (kind, i) => `${kind}[${i}]`);
+  const { id, embedding, document, metadata, uri } = raw;
+  const nameOf = (kind: Kind) => kind.replace(/s$/, "");
+  return [{ id, embeddings: embedding, documents: document, metadatas: metadata, uris: uri, nameOf }];
+}
+
+/**
+ * @param record number of the first record of the page, from 0, with its place
+ * @param nameIn what a record of the page is called
+ */
+function* rowsOf(
+  page: JsonObject,
+  record: number,
+  place: string,
+  nameIn: (kind: Kind, i: number) => string,
+): Generator<Row> {
   const { ids } = page;
-  const wrong = (why: string) =>
-    new QuiverError("invalid_vector", `Record ${record} of the import${place} ${why}.`, { record });
-  if (!Array.isArray(ids)) throw wrong(`is not in a page of Chroma, which has a list of ids`);
+  const wrong = (why: string) => new QuiverError("invalid_vector", `${place}: ${why}.`, { record });
+  if (!Array.isArray(ids))
+    throw wrong("is neither a page of Chroma, which has a list of ids, nor a record with an id");
   for (const kind of kinds) {
     const list = page[kind];
     // What was not included in the export is null.
@@ -106,7 +146,11 @@ function* rowsOf(page: JsonObject, record: number, place = ""): Generator<Row> {
       );
   }
   for (const [i, id] of ids.entries())
-    yield { id, ...Object.fromEntries(kinds.map((kind) => [kind, (page[kind] as unknown[] | null)?.[i]])) };
+    yield {
+      id,
+      ...Object.fromEntries(kinds.map((kind) => [kind, (page[kind] as unknown[] | null)?.[i]])),
+      nameOf: (kind) => nameIn(kind, i),
+    };
 }
 
 async function live(
@@ -129,7 +173,8 @@ async function live(
     for (let offset = Number(from ?? 0); ; ) {
       const at = offset;
       const page = await ask(() => collection.get({ limit: pageRecords, offset: at, include: [...kinds] }));
-      const raws = [...rowsOf(withoutEmptyLists(page as JsonObject), offset)];
+      const place = recordIn("Chroma", "record", offset + 1, undefined);
+      const raws = [...rowsOf(withoutEmptyLists(page as JsonObject), offset, place, (kind) => kind)];
       offset += raws.length;
       yield { raws, next: raws.length < pageRecords ? null : String(offset) };
       if (raws.length < pageRecords) return;

@@ -9,6 +9,7 @@
 import type { DenseIndexInput, RecordInput } from "@quiverdb/client";
 import type { Found } from "./json-values.ts";
 import type { RecordFault } from "./record-fault.ts";
+import type { FieldNames } from "./record-reason.ts";
 import type { Source } from "./source.ts";
 
 /** How the vectors of a collection are compared. */
@@ -62,4 +63,6 @@ export type Format<Raw, Options, LiveSource> = {
   live(source: LiveSource, options: Options, reading: LiveReading): Promise<Live<Raw>>;
   /** Our record. @throws RecordFault, or QuiverError if no record can be read with these options */
   record(raw: Raw, options: Options): RecordInput;
+  /** What the source calls the fields of our record. @param raw one of which a record could be made */
+  names(raw: Raw, options: Options): FieldNames;
 };

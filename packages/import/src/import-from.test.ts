@@ -139,13 +139,27 @@ describe("pinecone", () => {
     vectors: Object.fromEntries(some.map((one) => [(one as { id: string }).id, one])),
   });
 
-  it.each([...Object.entries(layoutsOf(vectors, list)), ...Object.entries(layoutsOf(vectors, map))])(
-    "is read as %s",
-    async (_, text) => {
-      for (const bytes of [1, 100_000])
-        expect(await recordsOf("pinecone", text, { text: "text" }, bytes)).toEqual(expected);
-    },
-  );
+  it("needs the values of the matches of a query", async () => {
+    const answer = (...matches: object[]) => JSON.stringify({ matches, namespace: "" });
+    const [first] = expected;
+    const match = { ...vectors[0], score: 0.5 };
+    expect(await recordsOf("pinecone", answer(match), { text: "text" })).toEqual([first]);
+    expect(await recordsOf("pinecone", answer({ ...vectors[2], score: 0.5 }))).toEqual([expected[2]]);
+    for (const values of [[], undefined])
+      expect(await failureOf(recordsOf("pinecone", answer(match, { ...match, values })))).toMatchObject({
+        code: "invalid_vector",
+        message: "line 1 (record 2): has no values; query Pinecone with includeValues: true.",
+      });
+  });
+
+  it.each([
+    ...Object.entries(layoutsOf(vectors, list)),
+    ...Object.entries(layoutsOf(vectors, map)),
+    ...Object.entries(layoutsOf(vectors, (matches) => ({ matches, namespace: "n" }))),
+  ])("is read as %s", async (_, text) => {
+    for (const bytes of [1, 100_000])
+      expect(await recordsOf("pinecone", text, { text: "text" }, bytes)).toEqual(expected);
+  });
 });
 
 describe("chroma", () => {
@@ -175,6 +189,17 @@ describe("chroma", () => {
     ["indented pages", pages.map((page) => JSON.stringify(page, null, 1)).join("\n")],
   ])("is read as %s of pages", async (_, text) => {
     expect(await recordsOf("chroma", text, { document: "doc" })).toEqual(expected);
+  });
+
+  it("is read as records, one a line", async () => {
+    const lines = [
+      { id: "a", embedding: [1, 0], document: "bees", metadata: { doc: "insects" } },
+      { id: "b", embedding: [0, 1], document: null, metadata: null },
+      { id: "c", document: "whales", metadata: { legs: 0 } },
+    ];
+    expect(await recordsOf("chroma", JSON.stringify(lines), { document: "doc" })).toEqual(expected);
+    const text = [...lines, pages[1]].map((one) => JSON.stringify(one)).join("\n");
+    expect(await recordsOf("chroma", text, { document: "doc" })).toEqual([...expected, expected[2]]);
   });
 
   it("refuses lists of different lengths, and records without ids", async () => {
@@ -244,6 +269,34 @@ describe("any format", () => {
     expect((await failureOf(importFrom("weaviate" as never, inChunks("", 1), {} as never))).code).toBe(
       "invalid_request",
     );
+  });
+
+  it.each([
+    ["qdrant", '{"id":1,"vector":"x"}', {}, 'has no vector in vector, but "x"'],
+    ["qdrant", '{"id":1,"payload":5}', {}, "has no object in payload, but 5"],
+    [
+      "qdrant",
+      '{"id":1,"vectors":{"w":{}}}',
+      {},
+      "has no sparse vector with indices and values in vectors.w, but {}",
+    ],
+    ["qdrant", '{"id":1,"payload":{"t":5}}', { text: "t" }, "has no text in payload.t, but 5"],
+    ["pinecone", '{"id":"a","values":"x"}', {}, 'has no vector in values, but "x"'],
+    ["chroma", '{"id":"a","embedding":"x"}', {}, 'has no vector in embedding, but "x"'],
+    ["chroma", '{"ids":["a"],"embeddings":["x"]}', {}, 'has no vector in embeddings[0], but "x"'],
+    ["chroma", '{"ids":["a"],"metadatas":[5]}', {}, "has no object in metadatas[0], but 5"],
+  ] as const)("[J6] names a field of %s as it is in the file: %s", async (format, text, options, reason) => {
+    expect((await failureOf(recordsOf(format, text, options))).message).toBe(`line 1: ${reason}.`);
+  });
+
+  it.each([
+    ["sku,emb\n,[1]\n", "has no sku;"],
+    ["sku,emb\na,abc\n", "has no vector in emb, but abc."],
+    ["sku,emb\na,[x]\n", "has [x] in emb, which is no json."],
+  ])("[J6] names a column as it is in the file: %j", async (text, reason) => {
+    const columns = { id: "sku", vector: "emb" };
+    const { message } = await failureOf(recordsOf("pgvector", text, { columns }));
+    expect(message).toContain(`line 2 (record 1): ${reason}`);
   });
 
   it("[J6] says on which line of a file a record is, in every layout", async () => {
@@ -388,7 +441,7 @@ overBothDatabases((database) => {
         code,
         details: { acknowledged: 2_000, record: 2_500, line: 2_502, cursor: expect.any(String) },
       });
-      expect(failure.message).toContain(`Record 2500 of the import (${plain}:2502)`);
+      expect(failure.message).toContain(`${plain}:2502 (record 2501): `);
       // Going on behind what is durable, the record is the same one.
       const { cursor } = failure.details as { cursor: string };
       const again = await failureOf(importFrom("qdrant", plain, collection, { cursor }));
@@ -402,6 +455,66 @@ overBothDatabases((database) => {
     const reason = new Error("enough");
     const signal = AbortSignal.abort(reason);
     await expect(importFrom("qdrant", plain, collection, { signal })).rejects.toBe(reason);
+    rmSync(folder, { recursive: true });
+  });
+
+  it("[J6] what the database refuses is told in the words of the file", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "quiver-import-"));
+    const path = join(folder, "export");
+    const collection = await database().createCollection({
+      name: "refusing",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true },
+    });
+    const twice = { indices: [7, 7], values: [1, 1] };
+    for (const [format, text, options, told] of [
+      ["qdrant", '{"id":1,"vector":[1]}', {}, ":1: vector has 1 value"],
+      [
+        "qdrant",
+        '{"id":1,"vectors":{"a":[1,null]}}',
+        {},
+        ":1: vectors.a[1] must be a finite number, not null.",
+      ],
+      ["qdrant", JSON.stringify({ id: 1, vector: { w: twice } }), {}, ":1: vector.w.indices[1] repeats"],
+      ["qdrant", '{"id":1,"vector":[1,0],"payload":{"d":""}}', { document: "d" }, ":1: payload.d "],
+      [
+        "pinecone",
+        '{"vectors":[{"id":"a","values":[1,0]},{"id":"b","values":[1]}]}',
+        {},
+        ":1 (record 2): values has",
+      ],
+      [
+        "pinecone",
+        '\n{"id":"a","sparseValues":{"indices":[1],"values":[1,2]}}',
+        {},
+        ":2 (record 1): sparseValues.indices has 1 indices for 2 sparseValues.values",
+      ],
+      [
+        "pinecone",
+        JSON.stringify({ id: "a", sparse_values: twice }),
+        {},
+        ":1: sparse_values.indices[1] repeats",
+      ],
+      [
+        "chroma",
+        '{"ids":["a","b"],"embeddings":[[1,0],[1,null]]}',
+        {},
+        ":1 (record 2): embeddings[1][1] must be a finite number",
+      ],
+      ["chroma", '{"id":"a","embedding":[1,0],"document":"bees"}', {}, ":1: document is given, but"],
+      [
+        "pgvector",
+        "sku,emb\na,[1]\n",
+        { columns: { id: "sku", vector: "emb" } },
+        ":2 (record 1): emb has 1 value",
+      ],
+    ] as const) {
+      writeFileSync(path, text);
+      const failure = await failureOf(importFrom(format, path, collection, options));
+      expect(failure.message).toContain(`${path}${told}`);
+      expect(failure.message).not.toContain("request");
+      expect(failure.details).toMatchObject({ record: told.includes("record 2") ? 1 : 0 });
+    }
     rmSync(folder, { recursive: true });
   });
 

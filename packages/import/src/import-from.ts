@@ -26,9 +26,9 @@ import {
   type ImportPage,
   type ImportReader,
   type LiveSources,
-  nameOf,
   openImport,
 } from "./reader.ts";
+import { reasonOf } from "./record-reason.ts";
 import type { ImportSource } from "./source.ts";
 
 export type { ChromaClientLike, ChromaCollectionLike, ChromaOptions, ChromaSource } from "./chroma.ts";
@@ -52,6 +52,7 @@ export {
   type ReadingOptions,
 } from "./reader.ts";
 export { type Recognition, recognize, recognizedBytes } from "./recognize.ts";
+export type { FieldNames } from "./record-reason.ts";
 export type { ImportSource } from "./source.ts";
 
 /** Counts are those of this call, which begins behind its `cursor` if it was given one. */
@@ -114,8 +115,9 @@ export type ImportTarget =
  *   client, which stays open
  * @param target a collection that has what the records have, or `{ database, collection: name }`, where it is created if it is missing
  * @throws QuiverError invalid_json or invalid_vector, source_failed if a server does not answer, its client is not installed, or a file cannot
- *   be read to its end, and whatever `upsert` throws. The error of a record has its number (from 0) in `details.record`, and its line in
- *   `details.line`; any has `details.acknowledged`, and the cursor for going on in `details.cursor`
+ *   be read to its end, and whatever `upsert` throws. The message about a record names its line, or its number, and its fields as the
+ *   source calls them; its number, from 0, is `details.record`, its line `details.line`. Any has `details.acknowledged`, and the cursor for
+ *   going on in `details.cursor`
  *
  * @example
  * ```ts no-run
@@ -247,10 +249,10 @@ class DurablePages {
       const page = this.#sent.find(
         ({ start, records }) => start <= record && record < start + records.length,
       );
-      const line = page?.lines?.[record - page.start];
+      const at = record - (page?.start ?? 0);
+      const line = page?.lines?.[at];
       place = detailsOf(record, line);
-      const name = nameOf(record, line, (number) => this.#reader.at(number));
-      message = message.replace(/^vectors\[\d+\](\.?)\s*/, (_, dot) => `${name}${dot === "" ? "" : ":"} `);
+      message = `${this.#reader.at(record, line)}: ${reasonOf(error, page?.names[at])}`;
     }
     const cursor = this.cursorAt(Number(details.acknowledged ?? 0));
     const more = { ...place, ...(cursor !== undefined && { cursor }) };

@@ -23,7 +23,7 @@ export type Found<Raw> = {
 /** Where the records are in the answers and requests of a database, in the order in which these are looked for. */
 export const exportPages = {
   qdrant: ["result.points", "points"],
-  pinecone: ["vectors", "records"],
+  pinecone: ["vectors", "records", "matches"],
 } as const;
 
 /** The longest line that is looked at to find out whether the file is lines of JSON. */
@@ -146,7 +146,7 @@ async function* streamed(
     return found.splice(0);
   };
   const invalid = (what: string) =>
-    new QuiverError("invalid_json", `${source.at(place.line)} ${what}: ${(failure as Error).message}.`, {
+    new QuiverError("invalid_json", `${source.at(place.line)}: ${what}: ${(failure as Error).message}.`, {
       record,
       line: place.line,
     });

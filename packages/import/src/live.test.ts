@@ -377,7 +377,11 @@ describe("chroma", () => {
     const options = { batchRecords: 1 };
     expect(
       await failureOf(importFrom("chroma", source, { database, collection: name }, options)),
-    ).toMatchObject({ code: "modality_not_enabled", details: { acknowledged: 1 } });
+    ).toMatchObject({
+      code: "modality_not_enabled",
+      message: expect.stringMatching(/^Chroma, record 2: documents is given, but /),
+      details: { acknowledged: 1, record: 1 },
+    });
     expect(await collection.get("b")).toMatchObject({ dense_values: [0, 1] });
     expect(Object.keys(await collection.indexes())).toEqual(["dense"]);
   });

@@ -28,6 +28,9 @@ export type PgvectorColumns = {
   metadata?: string;
 };
 
+/** The columns that are read where others are not named. */
+export const defaultColumns = { id: "id", vector: "embedding" } as const;
+
 /** The parts of a record as texts, as PostgreSQL writes them, and the other columns. */
 export type Row = { readonly [Part in keyof PgvectorColumns]?: string | null } & {
   readonly rest: Readonly<Record<string, unknown>>;
@@ -46,7 +49,7 @@ export function columnsOf(
   what: string,
   more: readonly string[] = [],
 ): { parts: [part: keyof PgvectorColumns, name: string][]; rest: string[] } {
-  const chosen = { id: "id", vector: "embedding", ...columns };
+  const chosen = { ...defaultColumns, ...columns };
   const parts = Object.entries(chosen).filter(([, name]) => name !== undefined) as [
     keyof PgvectorColumns,
     string,

@@ -9,10 +9,11 @@ import { QuiverError, type RecordInput } from "@quiverdb/client";
 import { type Info, parse } from "csv-parse";
 import type { Format } from "./format.ts";
 import type { Found } from "./json-values.ts";
-import { columnsOf, type PgvectorOptions, type Row } from "./pgvector-columns.ts";
+import { columnsOf, defaultColumns, type PgvectorOptions, type Row } from "./pgvector-columns.ts";
 import { type PgvectorSource, readTable } from "./pgvector-table.ts";
 import { RecordFault } from "./record-fault.ts";
 import { idOf } from "./record-parts.ts";
+import type { FieldNames } from "./record-reason.ts";
 import type { Source } from "./source.ts";
 
 export const pgvector: Format<Row, PgvectorOptions, PgvectorSource> = {
@@ -29,16 +30,31 @@ export const pgvector: Format<Row, PgvectorOptions, PgvectorSource> = {
           .map(([name, value]) => [name, typed(value, name, options)]),
       ),
     };
+    const names = namesOf(options);
     return {
-      id: idOf(id),
-      ...(typeof vector === "string" && { dense_values: numbersOf(vector) }),
-      ...sparseOf(sparse ?? null),
+      id: idOf(id, names.id),
+      ...(typeof vector === "string" && { dense_values: numbersOf(vector, names.dense_values) }),
+      ...sparseOf(sparse ?? null, names.sparse_values),
       ...(typeof text === "string" && { text }),
       ...(typeof document === "string" && { document_id: document }),
       ...(Object.keys(all).length > 0 && { metadata: all }),
     };
   },
+  names: (_, options) => namesOf(options),
 };
+
+/** The metadata comes from many columns, and has no name of its own. */
+function namesOf({ columns = {} }: PgvectorOptions): FieldNames {
+  const { id, vector, sparse, text, document } = { ...defaultColumns, ...columns };
+  return {
+    id,
+    dense_values: vector,
+    sparse_indices: sparse,
+    sparse_values: sparse,
+    text,
+    document_id: document,
+  };
+}
 
 type Cells = Readonly<Record<string, string | null>>;
 
@@ -66,7 +82,7 @@ async function* csvRows(source: Source): AsyncGenerator<{ record: Cells; info: I
   } catch (error) {
     const { code, message, lines } = error as { code?: string; message: string; lines?: number };
     if (code?.startsWith("CSV_") !== true) throw error;
-    const place = lines === undefined ? source.title : source.at(lines);
+    const place = lines === undefined ? source.title : `${source.at(lines)}:`;
     throw new QuiverError("invalid_request", `${place} is not CSV with a header: ${message}.`, {
       line: lines,
     });
@@ -83,8 +99,7 @@ function parsed(
   column: string | undefined,
 ): unknown {
   if (value === null || type === "text") return value;
-  const wrong = () =>
-    new RecordFault(`has ${value.slice(0, 100)} in the column ${column}, which is no ${type}`);
+  const wrong = () => new RecordFault(`has ${value.slice(0, 100)} in ${column}, which is no ${type}`);
   if (type === "boolean") {
     if (!["t", "f", "true", "false"].includes(value)) throw wrong();
     return value.startsWith("t");
@@ -102,16 +117,17 @@ function parsed(
 }
 
 /** `[1,2,3]`, as vector and halfvec are written. */
-function numbersOf(text: string): number[] {
-  if (!/^\[[^[\]]*\]$/.test(text)) throw new RecordFault(`has no vector, but ${text.slice(0, 100)}`);
-  return parsed(text, "json", "of the vector") as number[];
+function numbersOf(text: string, column: string | undefined): number[] {
+  if (!/^\[[^[\]]*\]$/.test(text))
+    throw new RecordFault(`has no vector in ${column}, but ${text.slice(0, 100)}`);
+  return parsed(text, "json", column) as number[];
 }
 
 /** `{1:0.5,3:1}/5`, as sparsevec is written; it counts from 1. */
-function sparseOf(text: string | null): Partial<RecordInput> {
+function sparseOf(text: string | null, column: string | undefined): Partial<RecordInput> {
   if (text === null) return {};
   const inside = /^\{(.*)\}\/\d+$/.exec(text)?.[1];
-  if (inside === undefined) throw new RecordFault(`has no sparsevec, but ${text.slice(0, 100)}`);
+  if (inside === undefined) throw new RecordFault(`has no sparsevec in ${column}, but ${text.slice(0, 100)}`);
   if (inside === "") return {};
   const pairs = inside.split(",").map((pair) => pair.split(":").map(Number));
   return {

@@ -1,15 +1,23 @@
 // How are the vectors of Pinecone read?
 //
 // As its interface gives them, `{ id, values, sparseValues, metadata }` (or `sparse_values`, as in Python): from a file with lines of them, an
-// array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }` (of its client in JavaScript `records`), one
-// after the other; or from its server:
-// a page of ids is listed, and the vectors of these ids are fetched.
+// array, or answers and bodies of requests, `{ vectors: [...] }` and `{ vectors: { id: {...} } }` (of its client in JavaScript `records`, of a
+// query `matches`), one after the other; or from its server: a page of ids is listed, and the vectors of these ids are fetched.
 
 import { QuiverError } from "@quiverdb/client";
 import type { Format, Live, LiveReading, Metric } from "./format.ts";
 import { exportPages, type JsonObject, jsonObjects } from "./json-values.ts";
 import { peer } from "./peer.ts";
-import { idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
+import { RecordFault } from "./record-fault.ts";
+import {
+  denseParts,
+  idOf,
+  type MetadataKeys,
+  metadataNames,
+  metadataParts,
+  sparseNames,
+  sparseParts,
+} from "./record-parts.ts";
 
 /** Which keys of the metadata of Pinecone are more than metadata. */
 export type PineconeOptions = MetadataKeys;
@@ -68,17 +76,41 @@ export const pinecone: Format<JsonObject, PineconeOptions, PineconeSource> = {
   pageRecordsMax: 100,
   read: (source) => jsonObjects(source, exportPages.pinecone),
   live,
-  record: ({ id, values, sparseValues, sparse_values, metadata }, options) => {
-    // An index of sparse vectors answers with empty dense ones.
-    const isDense = Array.isArray(values) && values.length > 0;
+  record: (raw, options) => {
+    const { id, values, metadata, score } = raw;
+    if (score !== undefined && hasNoVector(raw)) throw new RecordFault(queryWithValues);
+    const { name, value } = sparseOf(raw);
     return {
       id: idOf(id),
-      ...metadataParts(metadata, options),
-      ...(isDense && { dense_values: values as number[] }),
-      ...sparseParts(sparseValues ?? sparse_values),
+      ...metadataParts(metadata, options, "metadata"),
+      // An index of sparse vectors answers with empty dense ones.
+      ...(!isEmpty(values) && denseParts(values, "values")),
+      ...sparseParts(value, name),
     };
   },
+  names: (raw, options) => ({
+    dense_values: "values",
+    ...sparseNames(sparseOf(raw).name),
+    ...metadataNames("metadata", options),
+  }),
 };
+
+/** What is wrong with a match of a query that has no vector. */
+export const queryWithValues = "has no values; query Pinecone with includeValues: true";
+
+const isEmpty = (list: unknown): boolean => Array.isArray(list) && list.length === 0;
+
+/** The sparse vector, and its field: as its interface, or as its client in Python calls it. */
+const sparseOf = ({ sparseValues, sparse_values }: JsonObject): { name: string; value: unknown } =>
+  (sparseValues ?? sparse_values) === sparseValues
+    ? { name: "sparseValues", value: sparseValues }
+    : { name: "sparse_values", value: sparse_values };
+
+/** Whether a vector has neither dense nor sparse values: so a query answers that was not asked for them. */
+export function hasNoVector(raw: JsonObject): boolean {
+  const sparse = sparseOf(raw).value as JsonObject | undefined | null;
+  return [raw.values, sparse?.indices].every((list) => list === undefined || list === null || isEmpty(list));
+}
 
 async function live(
   source: PineconeSource,

@@ -8,7 +8,16 @@ import type { Format, Live, LiveReading, Metric, SourceShape } from "./format.ts
 import { exportPages, type JsonObject, jsonObjects } from "./json-values.ts";
 import { addressOf, peer } from "./peer.ts";
 import { RecordFault } from "./record-fault.ts";
-import { choiceNeeded, idOf, type MetadataKeys, metadataParts, sparseParts } from "./record-parts.ts";
+import {
+  choiceNeeded,
+  idOf,
+  type MetadataKeys,
+  metadataNames,
+  metadataParts,
+  shown,
+  sparseNames,
+  sparseParts,
+} from "./record-parts.ts";
 
 /** Which keys of the payload are more than metadata, and which vector is which. */
 export type QdrantOptions = MetadataKeys & {
@@ -65,11 +74,19 @@ export const qdrant: Format<JsonObject, QdrantOptions, QdrantSource> = {
   pageRecordsMax: 10_000,
   read: (source) => jsonObjects(source, exportPages.qdrant),
   live,
-  record: ({ id, payload, vector, vectors }, options) => ({
-    id: idOf(id),
-    ...metadataParts(payload, options),
-    ...vectorParts(vector ?? vectors, options),
+  record: (raw, options) => ({
+    id: idOf(raw.id),
+    ...metadataParts(raw.payload, options, "payload"),
+    ...vectorParts(raw, options),
   }),
+  names: (raw, options) => {
+    const { dense, sparse } = vectorsOf(raw, options);
+    return {
+      ...metadataNames("payload", options),
+      dense_values: dense?.name ?? "vector",
+      ...(sparse !== undefined && sparseNames(sparse.name)),
+    };
+  },
 };
 
 async function live(
@@ -172,15 +189,36 @@ function oneOf(
   );
 }
 
-function vectorParts(vector: unknown, options: QdrantOptions): Partial<RecordInput> {
-  if (vector === undefined || vector === null) return {};
-  const named = Array.isArray(vector) ? { "": vector } : (vector as Record<string, unknown>);
+function vectorParts(raw: JsonObject, options: QdrantOptions): Partial<RecordInput> {
+  const { dense, sparse } = vectorsOf(raw, options);
+  if (Array.isArray(dense?.value) && Array.isArray(dense.value[0]))
+    throw new RecordFault(`has a multivector in ${dense.name}; a record has one dense vector`);
+  return {
+    ...(dense !== undefined && { dense_values: dense.value as number[] }),
+    ...(sparse !== undefined && sparseParts(sparse.value, sparse.name)),
+  };
+}
+
+/** A vector of a point, and where it is in it: `vector`, `vector.title`. */
+type Vector = { readonly name: string; readonly value: unknown };
+
+function vectorsOf(
+  { vector, vectors }: JsonObject,
+  options: QdrantOptions,
+): { readonly dense?: Vector; readonly sparse?: Vector } {
+  const given = vector ?? vectors;
+  if (given === undefined || given === null) return {};
+  const field = given === vector ? "vector" : "vectors";
+  if (typeof given !== "object") throw new RecordFault(`has no vector in ${field}, but ${shown(given)}`);
+  const named = (Array.isArray(given) ? { "": given } : given) as JsonObject;
   const isDense = (value: unknown) => Array.isArray(value);
-  const dense = chosen(named, isDense, options.vector, "vector");
-  const sparse = chosen(named, (value) => !isDense(value), options.sparse, "sparse");
-  if (Array.isArray(dense) && Array.isArray(dense[0]))
-    throw new RecordFault("has a multivector; a record has one dense vector");
-  return { ...(dense !== undefined && { dense_values: dense as number[] }), ...sparseParts(sparse) };
+  const of = (isKind: (value: unknown) => boolean, option: "vector" | "sparse"): Vector | undefined => {
+    const found = chosen(named, isKind, options[option], option);
+    if (found === undefined) return undefined;
+    const [name, value] = found;
+    return { name: name === "" ? field : `${field}.${name}`, value };
+  };
+  return { dense: of(isDense, "vector"), sparse: of((value) => !isDense(value), "sparse") };
 }
 
 /** The vector of this name, or the only one of its kind. */
@@ -189,10 +227,10 @@ function chosen(
   isKind: (value: unknown) => boolean,
   name: string | undefined,
   option: "vector" | "sparse",
-): unknown {
+): [name: string, value: unknown] | undefined {
   const all = Object.entries(named).filter(([, value]) => value !== null && isKind(value));
-  if (name !== undefined) return all.find(([other]) => other === name)?.[1];
-  if (all.length <= 1) return all[0]?.[1];
+  if (name !== undefined) return all.find(([other]) => other === name);
+  if (all.length <= 1) return all[0];
   throw choiceNeeded(
     "The records have",
     all.map(([other]) => other),

@@ -13,9 +13,11 @@ import { pgvector } from "./pgvector.ts";
 import type { PgvectorOptions } from "./pgvector-columns.ts";
 import type { PgvectorSource } from "./pgvector-table.ts";
 import { type PineconeOptions, type PineconeSource, pinecone } from "./pinecone.ts";
+import { recordIn } from "./place.ts";
 import { type QdrantOptions, type QdrantSource, qdrant } from "./qdrant.ts";
 import { recognize, recognizedBytes } from "./recognize.ts";
 import { RecordFault } from "./record-fault.ts";
+import type { FieldNames } from "./record-reason.ts";
 import { type ImportSource, Source } from "./source.ts";
 
 /** What the formats need to know. */
@@ -53,8 +55,13 @@ export type ReadingOptions = {
 export type ImportPage = {
   /** How many records of the source are before this page. */
   readonly start: number;
-  /** In the order of the source. In the place of a record that cannot be carried over is the error that says why. */
+  /**
+   * In the order of the source. In the place of a record that cannot be carried over is the error that says where it is and why; its
+   * `details.reason` is why alone.
+   */
   readonly records: readonly (RecordInput | QuiverError)[];
+  /** What the source calls the fields of each record. */
+  readonly names: readonly FieldNames[];
   /** Of a file: the lines of the records, from 1. Of an indented record it is the first one, of a row of CSV the last one. */
   readonly lines?: readonly number[];
   /** For `pages`, to go on behind this page. */
@@ -77,8 +84,8 @@ export type ImportReader = {
    * @param cursor of an earlier page of the same source; undefined: from the first record on
    */
   pages(cursor?: string): AsyncGenerator<ImportPage>;
-  /** What messages call a line of the file: `points.jsonl:18`. */
-  at(line: number): string;
+  /** What messages call a record: `points.json:19 (record 3)`. @param record from 0 @param line from 1, of a file */
+  at(record: number, line: number | undefined): string;
   /** Closes the file or the connections that it has opened. */
   close(): Promise<void>;
 };
@@ -122,7 +129,8 @@ export async function openImport(
   const file = isBytes(source) ? await Source.open(source, signal) : undefined;
   const format = given === "auto" ? await formatOf(file) : given;
   const chosen: AnyFormat = formats[format];
-  const at = (line: number) => (file === undefined ? `line ${line}` : file.at(line));
+  const at: ImportReader["at"] = (record, line) =>
+    file === undefined ? recordIn(chosen.title, "record", record + 1, line) : file.recordAt(record, line);
   const of = <Raw>(pages: (from: Cursor) => AsyncIterable<RawPage<Raw>>) => ({
     format,
     at,
@@ -214,10 +222,10 @@ function readCursor(format: ImportFormat, text: string | undefined): Cursor {
 }
 
 async function* ourPages<Raw>(
-  { record }: AnyFormat,
+  { record, names }: AnyFormat,
   options: object,
   from: Cursor,
-  at: (line: number) => string,
+  at: ImportReader["at"],
   pages: (from: Cursor) => AsyncIterable<RawPage<Raw>>,
 ): AsyncGenerator<ImportPage> {
   let start = from.records;
@@ -228,24 +236,24 @@ async function* ourPages<Raw>(
         return record(raw, options);
       } catch (error) {
         if (!(error instanceof RecordFault)) throw error;
-        return new QuiverError(
-          error.code,
-          `${nameOf(start + i, lines?.[i], at)} ${error.message}.`,
-          detailsOf(start + i, lines?.[i]),
-        );
+        const reason = `${error.message}.`;
+        const place = detailsOf(start + i, lines?.[i]);
+        return new QuiverError(error.code, `${at(start + i, lines?.[i])}: ${reason}`, { ...place, reason });
       }
     });
     const cursor: Cursor = { format: from.format, records: start + raws.length, next };
-    yield { start, records, ...(lines !== undefined && { lines }), cursor: JSON.stringify(cursor) };
+    yield {
+      start,
+      records,
+      names: records.map((ours, i) => (ours instanceof QuiverError ? {} : names(raws[i], options))),
+      ...(lines !== undefined && { lines }),
+      cursor: JSON.stringify(cursor),
+    };
     start += raws.length;
   }
 }
 
-/** What a message calls a record: `Record 17 of the import (points.jsonl:18)`. @param record from 0 */
-export const nameOf = (record: number, line: number | undefined, at: (line: number) => string): string =>
-  `Record ${record} of the import${line === undefined ? "" : ` (${at(line)})`}`;
-
-/** Where a record is, for a program. */
+/** Where a record is, for a program. @param record from 0 */
 export const detailsOf = (record: number, line: number | undefined): { record: number; line?: number } => ({
   record,
   ...(line !== undefined && { line }),

@@ -13,6 +13,8 @@ const named = { id: "5c56c793-69f3-4fbf-87e6-c4bf54c28c26", payload: null, vecto
 const scrolled = { result: { points: [point], next_page_offset: null }, status: "ok", time: 0.1 };
 const vector = { id: "a", values: [1, 2], metadata: { title: "Dune" } };
 const sparse = { id: "b", sparse_values: { indices: [1], values: [1] } };
+const match = { id: "a", score: 0.5, metadata: { title: "Dune" }, values: [1, 2] };
+const one = { id: "a", embedding: [1], document: "Dune", metadata: { year: 1965 } };
 const got = { ids: ["a"], embeddings: [[1]], documents: ["Dune"], metadatas: [null], uris: null, data: null };
 
 /** An export whose first record is longer than what is looked at. */
@@ -38,11 +40,25 @@ describe("[J12] an export", () => {
     ["pinecone", "sparse vectors alone", json(sparse)],
     ["pinecone", "an answer with a list", JSON.stringify({ vectors: [vector, sparse], namespace: "" })],
     ["pinecone", "an answer to fetch", JSON.stringify({ vectors: { a: vector, b: sparse }, usage: {} })],
+    ["pinecone", "an answer to a query", JSON.stringify({ matches: [match, { ...match, values: [] }] })],
+    [
+      "pinecone",
+      "an answer to a sparse query",
+      JSON.stringify({ matches: [{ ...sparse, score: 1, values: [] }] }),
+    ],
+    [
+      "pinecone",
+      "an answer to a query that is cut off",
+      JSON.stringify({ matches: Array(9_000).fill(match) }),
+    ],
     ["pinecone", "what its client gives", JSON.stringify({ records: { a: vector }, namespace: "" }, null, 1)],
     ["chroma", "a page", JSON.stringify(got)],
     ["chroma", "an indented page", JSON.stringify({ ...got, included: ["embeddings"] }, null, 2)],
     ["chroma", "an array of pages", JSON.stringify([got, got])],
     ["chroma", "a page without documents", JSON.stringify({ ids: ["a"], embeddings: [[1]] })],
+    ["chroma", "records, one a line", json(one, { ...one, document: null, uri: "file:///a.png" })],
+    ["chroma", "records without embeddings", json({ id: "a", document: "Dune", metadata: null })],
+    ["chroma", "an array of records", JSON.stringify([one, one], null, 1)],
     ["chroma", "a page that is cut off", JSON.stringify({ ids: long.map(String), embeddings: [long] })],
     ["pgvector", "CSV", 'id,embedding,title\n1,"[1,-2.5e-3]",Dune\n2,,Emma\n'],
     ["pgvector", "CSV that is cut off within a cell", `id,embedding\n1,"[1,2]"\n2,"[${long.join()}`],
@@ -59,6 +75,10 @@ describe("[J12] an export", () => {
       format: "chroma",
       what: 'pages of Chroma with "ids", "embeddings", "documents" and "metadatas"',
     });
+    expect(recognized(json(one))).toEqual({
+      format: "chroma",
+      what: 'records of Chroma with "embedding" and "document"',
+    });
   });
 
   it.each([
@@ -66,6 +86,7 @@ describe("[J12] an export", () => {
     ["ours, with unknown fields", json({ id: "a", text: "Dune", vector: [1] })],
     ["an array of ours", JSON.stringify([{ id: "a", sparse_indices: [1], sparse_values: [1] }])],
     ["records with metadata alone", json({ id: "a", metadata: { payload: 1 } })],
+    ["matches of something else", JSON.stringify({ matches: [{ id: "a", name: "b" }] })],
     ["other objects", json({ name: "a" }, { name: "b" })],
     ["CSV of ours", 'id,dense_values,embedding\n1,"[1]","[1]"\n'],
     ["CSV with lists of Python", 'id,embedding\n1,"[1, 2]"\n'],
@@ -90,6 +111,14 @@ describe("[J12] an export", () => {
       ["qdrant"],
       'line 2 has "payload"',
     ],
+    [
+      "the answer to a query without values",
+      JSON.stringify({ matches: [{ ...match, values: [] }], namespace: "" }, null, 1),
+      [],
+      "record 1 has no values; query Pinecone with includeValues: true",
+    ],
+    ["records of Chroma with more", json({ ...one, title: "x" }), ["chroma"], 'also "title"'],
+    ["a page and a record in one", json({ ...got, embedding: [1] }), ["chroma"], "line 1"],
     ["records of two databases", json(point, vector), ["qdrant", "pinecone"], "line 2"],
     ["a request of ours", JSON.stringify({ vectors: [{ id: "a", text: "x" }] }), [], "request or an answer"],
     ["the answer to a query", json({ ids: [["a"]], documents: [["b"]] }), [], "collection.get()"],

@@ -8,6 +8,7 @@
 
 import { parse } from "csv-parse/sync";
 import { areLines, elementsOf, exportPages, type JsonObject } from "./json-values.ts";
+import { hasNoVector, queryWithValues } from "./pinecone.ts";
 
 /** What the beginning of a file looks like. */
 export type Recognition =
@@ -24,10 +25,9 @@ export type Recognition =
 export const recognizedBytes = 1024 * 1024;
 const recordsLookedAt = 100;
 
-type JsonFormat = "chroma" | "pinecone" | "qdrant";
-
-/** Names of what the records of a database have at their top level, the marks of the database with what they must be. */
-type Marks = {
+/** A form of records of a database: what they have at their top level, the marks of the form with what they must be. */
+type Form = {
+  readonly format: "chroma" | "pinecone" | "qdrant";
   readonly title: string;
   /** What its records are called. */
   readonly noun: string;
@@ -41,34 +41,45 @@ const isList = (value: unknown): boolean => Array.isArray(value);
 const isVector = (value: unknown): boolean => isList(value) || isObject(value);
 const isSparse = (value: unknown): boolean => isObject(value) && ("indices" in value || "values" in value);
 
-const formats: Readonly<Record<JsonFormat, Marks>> = {
-  chroma: {
+const isText = (value: unknown): boolean => typeof value === "string";
+
+const forms: readonly Form[] = [
+  {
+    format: "chroma",
     title: "Chroma",
     noun: "pages",
     marks: { ids: isList, embeddings: isList, documents: isList, metadatas: isList },
     others: ["uris", "data", "included"],
   },
-  pinecone: {
+  {
+    format: "chroma",
+    title: "Chroma",
+    noun: "records",
+    marks: { embedding: isList, document: isText },
+    others: ["id", "metadata", "uri"],
+  },
+  {
+    format: "pinecone",
     title: "Pinecone",
     noun: "vectors",
     marks: { values: isList, sparseValues: isSparse, sparse_values: isSparse },
     others: ["id", "metadata", "score"],
   },
-  qdrant: {
+  {
+    format: "qdrant",
     title: "Qdrant",
     noun: "points",
     marks: { payload: (value) => value === null || isObject(value), vector: isVector, vectors: isVector },
     others: ["id", "version", "score", "shard_key", "order_value"],
   },
-};
-const names = Object.keys(formats) as JsonFormat[];
+];
 
-const ours: Marks["marks"] = {
+const ours: Form["marks"] = {
   dense_values: () => true,
   document_id: () => true,
   sparse_indices: () => true,
   sparse_values: isList,
-  text: (value) => typeof value === "string",
+  text: isText,
 };
 
 /**
@@ -83,8 +94,11 @@ export function recognize(head: Uint8Array): Recognition | undefined {
 
 function recognizeJson(text: string): Recognition | undefined {
   let found: Extract<Recognition, { what: string }> | undefined;
-  for (const { value, place, isInPage } of recordsOf(text)) {
+  for (const { value, place, isInPage, isMatch } of recordsOf(text)) {
     if (!isObject(value)) continue;
+    // Of a later one the beginning may have ended before its values.
+    if (isMatch && found === undefined && "score" in value && hasNoVector(value))
+      return { format: undefined, candidates: [], why: `${place} ${queryWithValues}` };
     if (has(value, ours).length > 0 && found === undefined) {
       if (!isInPage) return undefined;
       const why = `${place} is a request or an answer of Quiver; write the records in it to the file, one a line`;
@@ -96,9 +110,9 @@ function recognizeJson(text: string): Recognition | undefined {
       continue;
     }
     if (found !== undefined && one.format !== found.format) {
-      const candidates = [found.format, one.format] as JsonFormat[];
-      const [before, now] = candidates.map((name) => `${formats[name].noun} of ${formats[name].title}`);
-      return { format: undefined, candidates, why: `${place} has ${now}, and what is before it ${before}` };
+      const candidates = [found.format, one.format] as Form["format"][];
+      const why = `${place} has ${one.what}, and what is before it are ${found.what}`;
+      return { format: undefined, candidates, why };
     }
     found ??= one;
   }
@@ -106,21 +120,20 @@ function recognizeJson(text: string): Recognition | undefined {
 }
 
 function recognizeRecord(record: JsonObject, place: string): Recognition | undefined {
-  const marked = names.filter((name) => has(record, formats[name].marks).length > 0);
+  const marked = forms.filter(({ marks }) => has(record, marks).length > 0);
   if (marked.length === 0) return undefined;
   const unclear = (why: string): Recognition => ({
     format: undefined,
-    candidates: marked,
+    candidates: [...new Set(marked.map(({ format }) => format))],
     why: `${place} ${why}`,
   });
   if (marked.length > 1) {
     const each = marked.map(
-      (name) => `${listed(has(record, formats[name].marks))} of ${formats[name].title}`,
+      ({ marks, noun, title }) => `${listed(has(record, marks))} of ${noun} of ${title}`,
     );
     return unclear(`has ${each.join(", and ")}`);
   }
-  const [format] = marked;
-  const { title, noun, marks, others } = formats[format];
+  const [{ format, title, noun, marks, others }] = marked;
   const own = has(record, marks);
   const more = Object.keys(record).filter((name) => !Object.hasOwn(marks, name) && !others.includes(name));
   if (more.length > 0)
@@ -134,7 +147,7 @@ function recognizeRecord(record: JsonObject, place: string): Recognition | undef
   return { format, what: `${noun} of ${title} with ${listed(own)}` };
 }
 
-const has = (record: JsonObject, marks: Marks["marks"]): string[] =>
+const has = (record: JsonObject, marks: Form["marks"]): string[] =>
   Object.keys(marks).filter((name) => Object.hasOwn(record, name) && marks[name](record[name]));
 
 /** `"a", "b" and "c"`; of many the first ones. */
@@ -144,7 +157,13 @@ function listed(all: readonly string[]): string {
   return some.length === 1 ? some[0] : `${some.slice(0, -1).join(", ")} and ${some.at(-1)}`;
 }
 
-type Placed = { readonly value: unknown; readonly place: string; readonly isInPage: boolean };
+type Placed = {
+  readonly value: unknown;
+  readonly place: string;
+  readonly isInPage: boolean;
+  /** Of the answer to a query of Pinecone. */
+  readonly isMatch: boolean;
+};
 
 /** The first records of a text, which may be cut off anywhere. */
 function* recordsOf(text: string): Generator<Placed> {
@@ -154,7 +173,7 @@ function* recordsOf(text: string): Generator<Placed> {
     for (const record of records) {
       count++;
       const place = line === undefined ? `record ${count}` : `line ${line}`;
-      yield { value: record, place, isInPage: isPage };
+      yield { value: record, place, isInPage: isPage, isMatch: isPage && "matches" in (value as JsonObject) };
       if (count === recordsLookedAt) return;
     }
   }

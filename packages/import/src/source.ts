@@ -5,6 +5,7 @@ import { stat } from "node:fs/promises";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { QuiverError } from "@quiverdb/client";
+import { lineIn, recordIn } from "./place.ts";
 import { prepended } from "./prepended.ts";
 
 /** A path, the URL of a file, or bytes. */
@@ -65,7 +66,12 @@ export class Source implements AsyncIterable<Uint8Array> {
 
   /** What messages call a line of it: `points.jsonl:18`. @param line from 1 */
   at(line: number): string {
-    return this.#name === undefined ? `line ${line}` : `${this.#name}:${line}`;
+    return lineIn(this.#name, line);
+  }
+
+  /** What messages call a record of it: `points.json:19 (record 3)`. @param record from 0 @param line from 1 */
+  recordAt(record: number, line: number | undefined): string {
+    return recordIn(this.#name, "record", record + 1, line);
   }
 
   /** Its beginning, at least so many bytes if it has them. They are still read. */

@@ -3,6 +3,7 @@
 // Columns with the names of a record's fields are these fields (or those that --column names for them); all others are fields of the
 // metadata. A cell without a value is left out. Records are made as JSON text, so that numbers stay exact.
 
+import type { FieldNames } from "@quiverdb/import";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import type { Item } from "./item.ts";
 
@@ -23,6 +24,9 @@ export type ColumnNames = Readonly<Record<string, string>>;
 /** What a column is: a field of the record, or one of its metadata. */
 export type Column = { readonly name: string; readonly field: string | null; readonly isText: boolean };
 
+/** The columns of a table, and what it calls the fields that are named otherwise. */
+export type Table = { readonly columns: readonly Column[]; readonly names?: FieldNames };
+
 /** `id=sku` -> `["id", "sku"]`. @throws Error with what is expected */
 export function readColumnName(text: string): readonly [field: string, name: string] {
   const [, field, name] = /^([^=]*)=(.+)$/s.exec(text) ?? [];
@@ -31,7 +35,7 @@ export function readColumnName(text: string): readonly [field: string, name: str
 }
 
 /** @param path of the file, for messages. @throws UsageError if a column is missing, or a name occurs twice */
-export function columnsOf(names: readonly string[], chosen: ColumnNames, path: string): Column[] {
+export function tableOf(names: readonly string[], chosen: ColumnNames, path: string): Table {
   const listed = `Its columns: ${names.slice(0, 50).join(", ")}${names.length > 50 ? ", ..." : ""}.`;
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined)
@@ -54,7 +58,7 @@ export function columnsOf(names: readonly string[], chosen: ColumnNames, path: s
     throw new UsageError(
       `${path} has no column "id"; name the one with the ids: --column id=NAME. ${listed}`,
     );
-  return columns;
+  return Object.keys(chosen).length === 0 ? { columns } : { columns, names: chosen };
 }
 
 /**
@@ -62,7 +66,7 @@ export function columnsOf(names: readonly string[], chosen: ColumnNames, path: s
  * @param texts JSON texts of the cells, in the order of the columns; undefined: no value
  */
 export function rowOf(
-  columns: readonly Column[],
+  { columns, names }: Table,
   texts: readonly (string | undefined)[],
   place: Pick<Item, "number" | "end" | "lines">,
 ): Item {
@@ -85,7 +89,7 @@ export function rowOf(
     }
   }
   if (metadata.length > 0) members.push(`"metadata":{${metadata.join(",")}}`);
-  const item = { ...place, json: `{${members.join(",")}}`, id };
+  const item = { ...place, json: `{${members.join(",")}}`, id, ...(names !== undefined && { names }) };
   return wrong === undefined ? item : { ...item, problem: { code: "invalid_vector", reason: wrong } };
 }
 

@@ -1,8 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, test } from "vitest";
 import { needsOf } from "./create.ts";
+import { inspectInputs } from "./inputs.ts";
 
 const f32 = (...values: number[]) => Buffer.from(new Float32Array(values).buffer).toString("base64");
 
@@ -41,3 +42,48 @@ it.each([
     await rm(folder, { recursive: true });
   }
 });
+
+test.each([
+  ["a.jsonl", '{"id":"a","vector":[1]}', "qdrant", undefined],
+  [
+    "a.jsonl",
+    '{"id":"a","metadata":{}}',
+    undefined,
+    /none of the 1 records.* has dense_values.* for them\.$/,
+  ],
+  ["a.csv", "id,emb\na,[1]\n", undefined, /a\.csv: none of the 1 records.*--column dense_values=NAME/],
+  [
+    "a.jsonl",
+    '{"id":"a","metadata":{}}',
+    "pinecone",
+    /none of the 1 records.* has a vector or a text.* them\.$/,
+  ],
+  ["a.jsonl", '{"id":"a","payload":{}}', "qdrant", /has a vector or a text.*--column dense_values=NAME/],
+  [
+    "a.jsonl",
+    '\n{"id":"a","values":"x"}',
+    "pinecone",
+    /a\.jsonl:2 \(record 1\): has no vector in values, but "x"\.$/,
+  ],
+  ["a.jsonl", "{", undefined, /a\.jsonl:1: is not JSON: .*[^.]\.$/],
+] as const)(
+  "what has no vector and no text is told in the words of the file: %s %s",
+  async (name, text, from, message) => {
+    const folder = await mkdtemp(join(tmpdir(), "quiver-create-"));
+    try {
+      const path = join(folder, name);
+      await writeFile(path, text);
+      const options = {
+        files: [path],
+        ids: { prefix: "", field: "id" },
+        table: { columns: {}, asText: false },
+        ...(from !== undefined && { foreign: { format: from, options: {} } }),
+      } as unknown as Parameters<typeof inspectInputs>[0];
+      const needs = needsOf(await inspectInputs(options), options);
+      if (message === undefined) await expect(needs).resolves.toMatchObject({ dimension: 1 });
+      else await expect(needs).rejects.toThrow(message);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  },
+);

@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { limits } from "@quiverdb/protocol/limits";
 import { CsvError, type Info, parse } from "csv-parse";
 import { countOf } from "../values.ts";
-import { type Column, type ColumnNames, columnsOf, rowOf, unreadableTable } from "./columns.ts";
+import { type ColumnNames, rowOf, type Table, tableOf, unreadableTable } from "./columns.ts";
 import { openInput, readStart } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
@@ -45,7 +45,7 @@ export async function* readCsv(
   }
   const start = from.offset === 0 ? first.value : await readStart(path, startBytes);
   const delimiter = delimiterOf(start.subarray(0, startBytes).toString());
-  let columns = from.offset === 0 ? null : await headerOf(path, delimiter, options);
+  let table = from.offset === 0 ? null : await headerOf(path, delimiter, options);
   let { number } = from;
   // Of a state of an earlier release, which has none, lines are not known.
   const linesBefore = from.offset === 0 ? 0 : from.line;
@@ -60,13 +60,13 @@ export async function* readCsv(
     // Within quotes the parser counts \r\n as the ends of two lines.
     if (info.lines > linesCounted + 1) linesTwice += record.join("\0").split("\r\n").length - 1;
     linesCounted = info.lines;
-    if (columns === null) {
-      columns = columnsOf(record, options.columns, path);
+    if (table === null) {
+      table = tableOf(record, options.columns, path);
       continue;
     }
     // Of a row over several lines it is the last one.
     const place = { number: ++number, end: from.offset + info.bytes, ...linesTo(info.lines) };
-    items.push(itemOf(columns, record, place, options.asText));
+    items.push(itemOf(table, record, place, options.asText));
     if (items.length < itemsAtOnce) continue;
     yield items;
     items = [];
@@ -74,10 +74,10 @@ export async function* readCsv(
   if (items.length > 0) yield items;
 }
 
-async function headerOf(path: string, delimiter: string, options: TableOptions): Promise<Column[]> {
+async function headerOf(path: string, delimiter: string, options: TableOptions): Promise<Table> {
   const { chunks } = await openInput(path);
   for await (const { record } of records(path, chunks, delimiter))
-    return columnsOf(record, options.columns, path);
+    return tableOf(record, options.columns, path);
   throw unreadableTable(path, "has no line with the names of the columns.");
 }
 
@@ -132,11 +132,12 @@ function delimiterOf(start: string): string {
 }
 
 function itemOf(
-  columns: readonly Column[],
+  table: Table,
   cells: readonly string[],
   place: Pick<Item, "number" | "end" | "lines">,
   asText: boolean,
 ): Item {
+  const { columns } = table;
   if (cells.length !== columns.length) {
     const reason = `has ${countOf(cells.length, "cell")}, but there are ${countOf(columns.length, "column")}`;
     return {
@@ -152,7 +153,7 @@ function itemOf(
     if (isText) return JSON.stringify(cell);
     return field !== null || (!asText && isValue.test(cell)) ? cell : JSON.stringify(cell);
   });
-  return rowOf(columns, texts, place);
+  return rowOf(table, texts, place);
 }
 
 /** A number as JSON has it, true or false. So `007` is a text. */

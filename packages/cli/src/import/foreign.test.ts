@@ -290,7 +290,7 @@ describe("an export", () => {
     expect(result.err).toContain(
       "points.jsonl:2: rejected (invalid_vector): has the id 18446744073709552000",
     );
-    expect(result.err).toContain("points.jsonl:3: rejected (invalid_vector): dense_values has 1 value");
+    expect(result.err).toContain("points.jsonl:3: rejected (invalid_vector): vector has 1 value");
     expect(await recordsOf("exported", "4")).toMatchObject({ count: 2, records: [{ text: "text 4" }] });
   });
 
@@ -300,12 +300,18 @@ describe("an export", () => {
     const page = JSON.stringify({ result: { points: points.map((each) => JSON.parse(each)) } }, null, 1);
     const vectors = JSON.stringify({ vectors: { a: { id: "a", values: [1, 0] } } });
     const chroma = JSON.stringify({ ids: ["a"], embeddings: [[1, 0]], documents: ["bees"] });
+    const chromaLines = ["a", "b"]
+      .map((id) => JSON.stringify({ id, embedding: [1, 0], document: "bees", metadata: { legs: 6 } }))
+      .join("\n");
+    const matches = JSON.stringify({ matches: [{ id: "a", score: 0.5, values: [1, 0] }], namespace: "" });
     for (const [name, content, told, count] of [
       ["q.jsonl", text, 'points of Qdrant with "payload" and "vector", read as with --from qdrant.', 3],
       ["q.json", page, "points of Qdrant", 3],
       ["q.jsonl.gz", gzipSync(text), "points of Qdrant", 3],
       ["p.json", vectors, 'vectors of Pinecone with "values"', 1],
+      ["m.json", matches, 'vectors of Pinecone with "values"', 1],
       ["c.json", chroma, 'pages of Chroma with "ids", "embeddings" and "documents"', 1],
+      ["c.jsonl", chromaLines, 'records of Chroma with "embedding" and "document"', 2],
       ["g.csv", 'id,embedding\n1,"[1,0]"\n', "rows of pgvector", 1],
     ] as const) {
       writeFileSync(join(folder, name), content);
@@ -347,6 +353,19 @@ describe("an export", () => {
     await database.close();
   });
 
+  it("[J12] that is the answer to a query without values is refused with what to ask for", async () => {
+    const path = file("answer.json", '{"matches":[{"id":"a","score":0.5,"values":[]}],"namespace":""}');
+    for (const args of [[], ["--from", "pinecone"]]) {
+      const { code, err } = await quiver(["answer", path, "--create", ...args]);
+      expect(code).not.toBe(0);
+      expect(err).toContain("has no values; query Pinecone with includeValues: true");
+      expect(err).toContain("answer.json");
+    }
+    const database = await open(dataDir);
+    expect((await database.listCollections()).map(({ name }) => name)).not.toContain("answer");
+    await database.close();
+  });
+
   it("[J12] of another database than --from says is refused with what it looks like", async () => {
     const points = file("not-pinecone.jsonl", `${point(1)}\n${point(2)}\n`);
     expect(await quiver(["wrong", points, "--from", "pinecone", "--create"])).toMatchObject({
@@ -379,7 +398,9 @@ describe("an export", () => {
         },
       ],
     });
-    expect(done.err).toMatch(/vectors\.parquet, record 4: rejected.*metadata that is no object/);
+    expect(done.err).toMatch(
+      /vectors\.parquet, record 4: rejected.*has no object in metadata, but "no JSON"/,
+    );
     expect(await quiver(["parquet", name, "--from", "qdrant"])).toMatchObject({
       code: 2,
       err: expect.stringContaining("Give --from pinecone"),
@@ -418,6 +439,39 @@ describe("an export", () => {
     expect(await quiver(args)).toMatchObject({ code: 0 });
     expect((await recordsOf("rows", "1")).records).toMatchObject([{ sparse_indices: [0, 2] }]);
   });
+});
+
+it("a field is called as the file calls it, at the place where it is", async () => {
+  const csv = file("named.csv", 'sku,emb\na,"[1,0]"\nb,[1]\n');
+  const columns = ["--column", "id=sku", "--column", "dense_values=emb"];
+  const ofCsv = await quiver(["called", csv, "--create", ...columns]);
+  expect(ofCsv.err).toContain("named.csv:3 (row 2): rejected (invalid_vector): emb has 1 value");
+  for (const [name, content, told] of [
+    [
+      "called.json",
+      '{"ids":["a","b"],"embeddings":[[1,0],[1]]}',
+      "called.json:1 (record 2): rejected (invalid_vector): embeddings[1] has 1 value",
+    ],
+    [
+      "called.jsonl",
+      '{"id":"a","embedding":[1]}',
+      "called.jsonl:1: rejected (invalid_vector): embedding has 1 value",
+    ],
+    [
+      "called2.jsonl",
+      '{"id":"a","values":[1]}',
+      "called2.jsonl:1: rejected (invalid_vector): values has 1 value",
+    ],
+    [
+      "called.f32",
+      Buffer.from(new Float32Array([1]).buffer),
+      "called.f32, row 1: rejected (invalid_vector): vector has 1 value",
+    ],
+  ] as const) {
+    writeFileSync(join(folder, name), content);
+    const dimension = name.endsWith("f32") ? ["--dimension", "1"] : [];
+    expect((await quiver(["called", name, ...dimension])).err).toContain(told);
+  }
 });
 
 it("an option of another database is a wrong use for a file that is none of its exports", async () => {

@@ -13,6 +13,7 @@ import {
   openImport,
   type ReaderOptions,
 } from "@quiverdb/import";
+import { reasonOf } from "@quiverdb/import/record-reason";
 import { CommandError, UsageError } from "../exit-codes.ts";
 import type { ColumnNames } from "./columns.ts";
 import { optionNames } from "./formats.ts";
@@ -128,7 +129,7 @@ export async function* readForeign(
   }
 }
 
-function itemsOf({ records, lines, start, cursor }: ImportPage): Item[] {
+function itemsOf({ records, names, lines, start, cursor }: ImportPage): Item[] {
   return records.map((record, i) => {
     const number = start + i + 1;
     const place = {
@@ -137,19 +138,20 @@ function itemsOf({ records, lines, start, cursor }: ImportPage): Item[] {
       ...(lines !== undefined && { lines: { first: lines[i], last: lines[i] } }),
       ...(i === records.length - 1 ? { cursor } : { isWithin: true }),
     };
-    if (record instanceof QuiverError) return { ...place, ...refused(record) };
+    const refused = (code: string, reason: string): Item => ({
+      ...place,
+      json: "null",
+      id: undefined,
+      problem: { code, reason },
+    });
+    if (record instanceof QuiverError) return refused(record.code, String(record.details.reason));
     try {
-      return { ...place, json: encodeRecord(record, i), id: record.id };
+      return { ...place, json: encodeRecord(record, i), id: record.id, names: names[i] };
     } catch (error) {
       if (!isQuiverError(error)) throw error;
-      return { ...place, ...refused(error) };
+      return refused(error.code, reasonOf(error, names[i]));
     }
   });
-}
-
-function refused({ code, message }: QuiverError): Pick<Item, "json" | "id" | "problem"> {
-  const reason = message.replace(/^(Record \d+ of the import( \(.*?:\d+\))?|vectors\[\d+\]\.?)\s*/, "");
-  return { json: "null", id: undefined, problem: { code, reason } };
 }
 
 /** The names of options of @quiverdb/import, and what they are called here. */

@@ -9,6 +9,7 @@
 
 import type { QuiverError } from "@quiverdb/client";
 import { isQuiverError } from "@quiverdb/client";
+import { reasonOf } from "@quiverdb/import/record-reason";
 import type { Item } from "./item.ts";
 
 export type Rejected = { readonly item: Item; readonly code: string; readonly reason: string };
@@ -57,7 +58,8 @@ export async function sendIsolating(
       size = Math.ceil(part.length / 2);
       continue;
     }
-    const named = { item: part[bad], code: error.code, reason: reasonOf(error) };
+    const item = part[bad];
+    const named = { item, code: error.code, reason: reasonOf(error, item.names) };
     if (bad > 0) {
       known = { ...named, at: at + bad };
       size = bad;
@@ -92,9 +94,4 @@ function positionIn(error: QuiverError): number | undefined {
   const { path } = error.details;
   const match = /^vectors\[(\d+)\]/.exec(typeof path === "string" ? path : error.message);
   return match ? Number(match[1]) : undefined;
-}
-
-/** The message without what it says of the request, which has no meaning for the user: the position in it, and what to do with it. */
-export function reasonOf({ message }: QuiverError): string {
-  return message.replace(/^vectors\[\d+\]\.?\s*/, "").replace(/[.;] nothing was changed\..*$/i, ".");
 }

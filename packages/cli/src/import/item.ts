@@ -1,5 +1,7 @@
 // Which items does the import read from its files?
 
+import type { FieldNames } from "@quiverdb/import";
+
 /** A position in the input, just after an item. */
 export type Position = {
   /** Index of the file in the command's list. */
@@ -28,6 +30,8 @@ export type Item = {
   readonly json: string;
   /** The record's id, if it has one. */
   readonly id: string | undefined;
+  /** What the file calls the fields of the record, where it has other names for them. */
+  readonly names?: FieldNames;
   /** Unknown fields that were removed from it: `metadta`, `sparse_values[].weight`. */
   readonly ignored?: readonly string[];
   /** Of another database: the cursor behind it, if it is the last item of its page; and whether it is not. */

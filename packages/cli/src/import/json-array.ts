@@ -102,7 +102,7 @@ class Scanner {
   end(): void {
     if (this.#item === null && this.#expected === "nothing") return;
     throw new CommandError(
-      `${this.#place} ends within its array, behind ${countOf(this.#number, "item")}. The file is truncated.`,
+      `${this.#place}: ends within its array, behind ${countOf(this.#number, "item")}. The file is truncated.`,
     );
   }
 

@@ -6,12 +6,12 @@
 // line with one is rejected here, as the server would do.
 
 import { faultOfJson } from "@quiverdb/import";
+import { reasonOf } from "@quiverdb/import/record-reason";
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { CommandError } from "../exit-codes.ts";
 import { standardInput } from "./input-file.ts";
-import { reasonOf } from "./isolate.ts";
 import type { Item, ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
 import { type Line, splitLines } from "./lines.ts";

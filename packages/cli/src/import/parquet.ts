@@ -15,7 +15,7 @@ import {
   parquetSchema,
 } from "hyparquet";
 import { UsageError } from "../exit-codes.ts";
-import { type Column, columnsOf, rowOf, unreadableTable } from "./columns.ts";
+import { rowOf, type Table, tableOf, unreadableTable } from "./columns.ts";
 import type { TableOptions } from "./csv.ts";
 import { standardInput } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
@@ -48,9 +48,9 @@ export async function* readParquet(
   onRead: (part: number) => void,
 ): AsyncGenerator<Item[]> {
   const opened = await openParquet(path);
-  const columns = columnsOf(namesOf(opened), options.columns, path);
+  const table = tableOf(namesOf(opened), options.columns, path);
   for await (const { rows, start } of slicesOf(path, opened, from.number, onRead))
-    yield rows.map((row, i) => itemOf(columns, row, start + i + 1));
+    yield rows.map((row, i) => itemOf(table, row, start + i + 1));
 }
 
 /** The columns of the files that Pinecone imports. */
@@ -141,15 +141,15 @@ async function rowsOf(
   }
 }
 
-function itemOf(columns: readonly Column[], row: Record<string, unknown>, number: number): Item {
-  const texts = columns.map(({ name, isText, field }) => {
+function itemOf(table: Table, row: Record<string, unknown>, number: number): Item {
+  const texts = table.columns.map(({ name, isText, field }) => {
     const value = row[name];
     if (value === null || value === undefined) return undefined;
     // JSON fields may be stored as texts, too.
     if (typeof value === "string" && field !== null && !isText) return value;
     return isText && typeof value !== "string" ? JSON.stringify(String(value)) : jsonOf(value);
   });
-  return rowOf(columns, texts, { number, end: number });
+  return rowOf(table, texts, { number, end: number });
 }
 
 /** JSON text of a value; NaN, which JSON does not have, is null. */

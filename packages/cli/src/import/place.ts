@@ -5,6 +5,7 @@
 //   table.parquet, row 18      the same, where it is not known, or where there are no lines
 
 import type { ImportFormat } from "@quiverdb/import";
+import { recordIn } from "@quiverdb/import/place";
 import { formatCount } from "../values.ts";
 import type { Format } from "./formats.ts";
 import { standardInput } from "./input-file.ts";
@@ -29,12 +30,11 @@ export function unitOf(format: Format | ImportFormat): Unit {
 }
 
 /** The place of an item. */
-export function placeIn(path: string, unit: Unit, { number, lines }: Pick<Item, "number" | "lines">): string {
-  const name = nameOf(path);
-  if (unit === "line") return `${name}:${number}`;
-  if (lines === undefined) return `${name}, ${unit} ${number}`;
-  return lines.first === number ? `${name}:${number}` : `${name}:${lines.first} (${unit} ${number})`;
-}
+export const placeIn = (
+  path: string,
+  unit: Unit,
+  { number, lines }: Pick<Item, "number" | "lines">,
+): string => recordIn(nameOf(path), unit, number, unit === "line" ? number : lines?.first);
 
 /** How far an import has come: `line 1,000 of docs.jsonl`. */
 export const endOf = (path: string, unit: Unit, number: number): string =>

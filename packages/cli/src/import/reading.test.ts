@@ -237,7 +237,7 @@ describe("bare vectors", () => {
     const items = await collect(readF32(inChunks(bytes, [24]), start, await ids(), "x", 2));
     expect(items.map(({ problem }) => problem?.reason)).toEqual([
       undefined,
-      "dense_values[0] is NaN, expected a finite number",
+      "vector[0] is NaN, expected a finite number",
       undefined,
     ]);
   });

@@ -8,6 +8,7 @@
 // finite rejects only its row.
 
 import { encodeRecord } from "@quiverdb/client/record";
+import type { FieldNames } from "@quiverdb/import";
 import { limits } from "@quiverdb/protocol/limits";
 import { CommandError } from "../exit-codes.ts";
 import type { RowIds } from "./ids.ts";
@@ -179,11 +180,14 @@ function floats(bytes: Buffer, valueBytes: 4 | 8): Float32Array {
   return values;
 }
 
+/** A row has a vector, and no field. */
+const rowNames: FieldNames = { dense_values: "vector" };
+
 function rowItem(number: number, end: number, id: string, values: Float32Array): Item {
   const wrong = values.findIndex((value) => !Number.isFinite(value));
   if (wrong < 0) {
-    return { number, end, id, json: encodeRecord({ id, dense_values: values }, number) };
+    return { number, end, id, json: encodeRecord({ id, dense_values: values }, number), names: rowNames };
   }
-  const reason = `dense_values[${wrong}] is ${values[wrong]}, expected a finite number`;
+  const reason = `vector[${wrong}] is ${values[wrong]}, expected a finite number`;
   return { number, end, id, json: JSON.stringify({ id }), problem: { code: "invalid_vector", reason } };
 }

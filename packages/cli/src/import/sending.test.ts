@@ -71,6 +71,13 @@ describe("isolating records that the server rejects", () => {
     expect(server.requests()).toBe(3);
   });
 
+  it("names a field as the file of the record does", async () => {
+    const server = picky(new Set([1]), () => true);
+    const [first, second] = items(2);
+    const [rejected] = await sendIsolating([first, { ...second, names: { text: "about" } }], server.send);
+    expect(rejected.reason).toBe("about is bad.");
+  });
+
   it("costs about one request per line if everything is bad", async () => {
     const server = picky(new Set(Array.from({ length: 1_000 }, (_, i) => i)), () => true);
     await sendIsolating(items(1_000), server.send);
