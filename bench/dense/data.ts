@@ -7,9 +7,10 @@
 // sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
 
 import "../../packages/engine/src/runtime/node-host.ts";
-import { FlatIndex } from "../../packages/engine/src/index/flat/flat-index.ts";
+import { VectorRows } from "../../packages/engine/src/index/hnsw/vector-rows.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { exactNearest } from "../shared/exact.ts";
 import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";
@@ -232,11 +233,11 @@ export function bruteForce(
   { dimension, metric, rows, queries }: Omit<DataSet, "name" | "isWhole">,
   count: number,
 ): Int32Array {
-  const index = new FlatIndex({ dimension, metric });
-  rows.forEach((row, i) => void index.add(i, bytesOfFloats(row)));
+  const index = new VectorRows({ dimension, metric });
+  rows.forEach((row, i) => void index.add(i, row));
   const truth = new Int32Array(count * truthCount);
   for (let i = 0; i < count; i++) {
-    const { ordinals, scores } = index.search(queries[i], truthCount, null);
+    const { ordinals, scores } = exactNearest(index, queries[i], truthCount);
     // An index returns its candidates in any order.
     const byScore = [...ordinals.keys()].sort((a, b) => scores[b] - scores[a]);
     truth.set(

@@ -121,7 +121,14 @@ it("[R13] memory returns to its earlier level: index deleted, collection unloade
   await b.unload();
   expect(db.statistics().memory.indexBytes).toBe(0);
   await a.load();
-  const loaded = bytesOf(a);
+  // Vectors are read into memory after a load, by and by.
+  let loaded = 0;
+  const isSettled = () => {
+    const before = loaded;
+    loaded = bytesOf(a);
+    return loaded === before;
+  };
+  await expect.poll(isSettled, { timeout: 10_000, interval: 300 }).toBe(true);
   const inTurn = async (turns: number) => {
     for (let turn = 0; turn < turns; turn++) {
       await a.unload();
@@ -132,7 +139,7 @@ it("[R13] memory returns to its earlier level: index deleted, collection unloade
       await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
       await isReady(a);
       await a.deleteIndex("tf-idf");
-      expect(bytesOf(a)).toBe(loaded);
+      await expect.poll(() => bytesOf(a), { timeout: 10_000 }).toBe(loaded);
     }
     await collectGarbage();
     return processBytes();

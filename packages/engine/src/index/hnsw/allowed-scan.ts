@@ -1,17 +1,16 @@
 // Which of a few allowed records are nearest to a query?
 //
-// Only their vectors are compared, wherever they are: in the tail, in the cache, or read by the caller. The scan uses records rather than
-// names, so copies and the vector without direction need no special handling, and the result is exact. Between two steps the index may
-// change: the records that the searched version sees remain, and are located again for each step.
+// Only their vectors are compared: those in memory, and others as they are read. The scan uses records rather than names, so copies and the
+// vector without direction need no special handling, and the result is exact. Between two steps the index may change: the vectors of the
+// records that the searched version sees remain where they were, or can be read.
 
-import { bytesOfFloats } from "../../vector/floats.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
-import { BestSoFar, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
-import type { SearchedVectors } from "./searched-vectors.ts";
-import type { TailView } from "./tail.ts";
+import { BestSoFar, type SteppedSearch } from "./exact-search.ts";
+import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
+import type { VectorRowsView } from "./vector-rows.ts";
 
 /** Records whose vectors are compared between two looks at the clock, and how many of them a vector that is read counts for. */
 const recordsPerLook = 1_024;
@@ -19,7 +18,7 @@ const recordsPerRead = 32;
 /** Records that are looked for at a time. */
 const pieceLength = 128;
 
-/** Records of a piece that are in one place, with the names of their vectors. */
+/** Records of a piece whose vectors are in memory, with the names of those. */
 class Held {
   readonly records = new Uint32Array(pieceLength);
   readonly names = new Uint32Array(pieceLength);
@@ -33,16 +32,15 @@ class Held {
 
 export class AllowedScan implements SteppedSearch {
   readonly #vectors: SearchedVectors;
-  /** The places where the search began to look: later ones have no more that its version sees. */
-  readonly #tail: TailView;
+  /** Those there were when the search began: its version sees no more. */
+  readonly #rows: VectorRowsView;
   readonly #graphs: SearchedVectors["graphs"];
   readonly #queries: readonly Float32Array[];
   readonly #ordinals: OrdinalSet;
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
   readonly #best: readonly BestSoFar[];
-  readonly #inGraphs = new Held();
-  readonly #inTail = new Held();
+  readonly #held = new Held();
   readonly #distances = new Float64Array(pieceLength);
   #at = 0;
 
@@ -50,7 +48,7 @@ export class AllowedScan implements SteppedSearch {
    * @param queries vectors of `dimension` finite values, borrowed
    * @param k at least 1
    * @param visible returns the visibility test; called at the start of each step
-   * @param vectorOf reads the vector of a record that is not in the cache; needed if not all are
+   * @param vectorOf reads the vector of a record that is not in memory; needed if not all are
    */
   constructor(
     vectors: SearchedVectors,
@@ -61,7 +59,7 @@ export class AllowedScan implements SteppedSearch {
     vectorOf?: VectorReader,
   ) {
     this.#vectors = vectors;
-    this.#tail = vectors.tailView;
+    this.#rows = vectors.rows;
     this.#graphs = vectors.graphs;
     this.#queries = queries;
     const ordinals = allowed.toOrdinals();
@@ -90,15 +88,11 @@ export class AllowedScan implements SteppedSearch {
     return this.#best.map((best) => best.best());
   }
 
-  end(): void {}
-
   /** Compares the records from one place to another in the list; returns how many vectors were read. */
   #comparePiece(from: number, end: number, visible: Visible): number {
     const { copies, directionless } = this.#vectors;
-    const tail = this.#tail;
-    const [inTail, inGraphs] = [this.#inTail, this.#inGraphs];
-    inTail.count = 0;
-    inGraphs.count = 0;
+    const held = this.#held;
+    held.count = 0;
     let read = 0;
     for (let i = from; i < end; i++) {
       const record = this.#ordinals[i];
@@ -106,28 +100,27 @@ export class AllowedScan implements SteppedSearch {
       if (copied === absent && copies.isHeadless(record)) continue;
       if (visible !== null && !visible(record)) continue;
       const name = copied === absent ? record : copied;
-      if (tail.has(name)) inTail.push(record, name);
-      else if (this.#graphs?.has(name) && this.#vectors.holds(name)) inGraphs.push(record, name);
+      if (this.#rows.has(name)) held.push(record, name);
       else if (name === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
       else if (this.#graphs?.has(name)) {
-        this.#take(record, this.#read(record, name));
+        this.#take(record, readVector(record, this.#vectorOf));
         read++;
       }
     }
-    this.#compareHeld(tail, inTail);
-    this.#compareHeld(this.#vectors, inGraphs);
+    this.#compareHeld(held);
     return read;
   }
 
-  #compareHeld(held: SearchedVectors | TailView, { records, names, count }: Held): void {
+  #compareHeld({ records, names, count }: Held): void {
     if (count === 0) return;
     const { metric } = this.#vectors;
     for (const [i, query] of this.#queries.entries()) {
-      held.distancesOf(query, names, count, this.#distances);
+      this.#rows.distancesOf(query, names, count, this.#distances);
       for (let j = 0; j < count; j++) {
         let distance = this.#distances[j];
-        // The thread that owns the vector has moved it meanwhile.
-        if (Number.isNaN(distance)) distance = this.#best[i].distanceTo(this.#read(records[j], names[j]), 0);
+        // The thread that owns the vector has copied its row meanwhile.
+        if (Number.isNaN(distance))
+          distance = this.#best[i].distanceTo(readVector(records[j], this.#vectorOf), 0);
         this.#best[i].take(records[j], metric.score(distance));
       }
     }
@@ -137,18 +130,11 @@ export class AllowedScan implements SteppedSearch {
     const { metric } = this.#vectors;
     for (const best of this.#best) best.take(record, metric.score(best.distanceTo(vector, 0)));
   }
-
-  /** Reads a vector that is not in memory, and adds it to the cache if that has room. */
-  #read(record: number, name: number): Float32Array {
-    const vector = readVector(record, this.#vectorOf);
-    if (this.#vectors.mayCache()) this.#vectors.cache.add(name, bytesOfFloats(vector));
-    return vector;
-  }
 }
 
 /** A search that is done before it begins. */
 export function finished(answers: readonly Candidates[]): SteppedSearch {
-  return { run: () => true, finish: () => [...answers], end: () => {} };
+  return { run: () => true, finish: () => [...answers] };
 }
 
 /** A search for several queries that finds nothing. */

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { FlatIndex } from "../flat/flat-index.ts";
+import { BruteForce } from "../test/brute-force.ts";
 import { onSet, readF32 } from "../test/reference-data.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 
@@ -10,7 +10,7 @@ onSet("glove100-100k", () => {
   test("[N9] what auto chooses has a recall within 0.01 of f32's", () => {
     const base = readF32("glove100-100k/base.f32", 100).rows.slice(0, 20_000);
     const queries = readF32("glove100-100k/queries.f32", 100).rows.slice(0, 200);
-    const flat = new FlatIndex({ dimension: 100, metric: "cosine" });
+    const flat = new BruteForce({ metric: "cosine" });
     const indexes = (["auto", "f32"] as const).map(
       (dataType) => new HnswIndex({ dimension: 100, metric: "cosine", dataType, memoryBytesMax: 2 ** 27 }),
     );

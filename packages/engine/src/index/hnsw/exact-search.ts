@@ -1,66 +1,31 @@
 // How are all vectors of a dense index read, in steps between which the index changes?
 //
-// A record is in the tail or in a graph, and some records of graphs are also in the cache. Between two steps a record may move from
-// the tail to a graph, and into or out of the cache. The search misses none: it scans the tail as it was when it began (tail.ts). The scan
-// of the cache begins with the search and reports the records that left before it reached them (flat/scan.ts). A pass over all
-// ordinals finds the records that are neither in the tail nor in the cache. Only after this pass do the scans run to their ends:
-//
-//   begin: scans of tail and cache        ordinals 0 ... last                      scans
-//   |-------------------------------------|------------------------------------->|------------------>| finish
-//                                            not cached: into the cache while there is room,
-//                                            else compared at once with every query
-//
-// A record that is met twice counts once. Vectors that do not fit the cache bypass it: otherwise a pass over all records would evict
-// every vector that searches need.
+// Those in memory are scanned as they were when the search began (vector-rows.ts). Where that are not all, a pass over the ordinals reads the
+// vectors of graphs that have no row, and compares each at once with every query: what a version sees was in a row then, or in a graph. A
+// vector that is met twice, because its row was copied meanwhile, counts once.
 
 import { Growable } from "../../base/growable.ts";
 import type { Steps } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
-import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
-import type { ExactDistance, Metric } from "../../vector/metric.ts";
+import type { ExactDistance } from "../../vector/metric.ts";
 import { bestOf, type Candidates, type Visible } from "../contract.ts";
-import type { FlatIndex } from "../flat/flat-index.ts";
-import type { FlatScan } from "../flat/scan.ts";
-import type { TailView } from "./tail.ts";
+import type { RowScan } from "./row-scan.ts";
+import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
+import type { VectorRowsView } from "./vector-rows.ts";
 
-/** A search in steps; the index may change between two steps. The caller must call `end`. */
+/** A search in steps; the index may change between two steps. */
 export interface SteppedSearch {
   /** Continues until all is done or the time is over, but at least for a minimum; returns whether all is done. */
   run(isTimeOver: () => boolean): boolean;
   /** The results of each query, when all is done. */
   finish(): Candidates[];
-  /** Lets go of the index, done or not. */
-  end(): void;
 }
 
-/** A search as steps, which lets go of the index however it ends. */
+/** A search as steps. */
 export function* stepsOf(search: SteppedSearch): Steps<Candidates[]> {
-  try {
-    while (!search.run(() => true)) yield;
-    return search.finish();
-  } finally {
-    search.end();
-  }
+  while (!search.run(() => true)) yield;
+  return search.finish();
 }
-
-/** The full-precision vector of a record: f32 values, or their bytes. Borrowed until the next call. */
-export type VectorReader = (ordinal: number) => Float32Array | Uint8Array;
-
-/** Where the records of an index are. */
-export type Places = {
-  readonly metric: Metric;
-  /** Whether a name is in a graph, and how many are. */
-  isLinked(name: number): boolean;
-  readonly linkedCount: number;
-  readonly tail: TailView;
-  readonly cache: FlatIndex;
-  /** Whether the cache has names of graphs alone; else some that it has are gone. */
-  readonly isCacheLinked: boolean;
-  /** Whether the cache may have one more vector. */
-  mayCache(): boolean;
-  /** All ordinals of the index are smaller. */
-  readonly ordinalEnd: number;
-};
 
 /** Ordinals passed between two looks at the clock, and how many of them a vector that is read counts for. */
 const ordinalsPerLook = 4_096;
@@ -100,74 +65,64 @@ export class BestSoFar {
 }
 
 export class ExactSearch implements SteppedSearch {
-  readonly #places: Places;
+  readonly #rows: VectorRowsView;
+  readonly #graphs: SearchedVectors["graphs"];
+  readonly #score: (distance: number) => number;
   readonly #k: number;
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
   readonly #outside: readonly BestSoFar[];
-  /** Of each query: the scan of the cache, and of the tail where it has any. */
-  readonly #scans: readonly (readonly FlatScan[])[];
+  readonly #scans: readonly RowScan[];
+  /** The next ordinal of the pass, and where it ends. */
   #ordinal = 0;
+  readonly #ordinalEnd: number;
   #scan = 0;
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
    * @param k at least 1
    * @param visible returns the visibility test; called at the start of each step
-   * @param vectorOf reads vectors that are not in the cache; needed if not all are
+   * @param vectorOf reads vectors that are not in memory; needed if not all are
    */
   constructor(
-    places: Places,
+    { rows, graphs, metric, last }: SearchedVectors,
     queries: readonly Float32Array[],
     k: number,
     visible: () => Visible,
     vectorOf?: VectorReader,
   ) {
-    this.#places = places;
+    this.#rows = rows;
+    this.#graphs = graphs;
+    this.#score = (distance) => metric.score(distance);
     this.#k = k;
     this.#visible = visible;
     this.#vectorOf = vectorOf;
-    const { metric, cache, tail, isCacheLinked, linkedCount, ordinalEnd } = places;
-    const elsewhere = (ordinal: number) => vectorIn(places, ordinal, vectorOf);
-    const seesCached = isCacheLinked ? visible : () => linkedAnd(places, visible());
     this.#outside = queries.map((query) => new BestSoFar(metric.exactDistance(query), k));
-    this.#scans = queries.map((query) => [
-      cache.scan(query, k, seesCached, elsewhere),
-      ...(tail.count === 0 ? [] : [tail.scan(query, k, visible)]),
-    ]);
-    // With all in the cache, or none in graphs, there is nothing to look for.
-    if (isCacheLinked ? cache.count === linkedCount : linkedCount === 0) this.#ordinal = ordinalEnd;
+    this.#scans = queries.map((query) => rows.scanAll(query, k, visible));
+    this.#ordinalEnd = rows.linkedCount === (graphs?.count ?? 0) ? 0 : last + 1;
   }
 
   run(isTimeOver: () => boolean): boolean {
     if (!this.#readOthers(isTimeOver)) return false;
-    const scans = this.#scans.flat();
-    for (; this.#scan < scans.length; this.#scan++) {
-      if (!scans[this.#scan].run(isTimeOver)) return false;
-    }
+    for (; this.#scan < this.#scans.length; this.#scan++)
+      if (!this.#scans[this.#scan].run(isTimeOver)) return false;
     return true;
   }
 
   finish(): Candidates[] {
-    return this.#scans.map((scans, i) =>
-      bestOf([this.#outside[i].best(), ...scans.map((scan) => scan.finish())], this.#k),
-    );
+    return this.#scans.map((scan, i) => bestOf([this.#outside[i].best(), scan.finish()], this.#k));
   }
 
-  end(): void {
-    for (const scan of this.#scans.flat()) scan.end();
-  }
-
-  /** Walks the ordinals of the graphs and compares vectors that are not in the cache; returns whether the walk is complete. */
+  /** Compares the vectors of graphs that have no row; returns whether the pass is complete. */
   #readOthers(isTimeOver: () => boolean): boolean {
-    const { cache, ordinalEnd } = this.#places;
     const visible = this.#visible();
     let passed = 0;
-    while (this.#ordinal < ordinalEnd) {
-      const ordinal = this.#ordinal++;
-      const isOutside = this.#places.isLinked(ordinal) && !cache.has(ordinal);
-      if (isOutside && (visible === null || visible(ordinal))) {
-        this.#take(ordinal);
+    while (this.#ordinal < this.#ordinalEnd) {
+      const name = this.#ordinal++;
+      const isOutside = this.#graphs?.has(name) === true && !this.#rows.has(name);
+      if (isOutside && (visible === null || visible(name))) {
+        const vector = readVector(name, this.#vectorOf);
+        for (const outside of this.#outside) outside.take(name, this.#score(outside.distanceTo(vector, 0)));
         passed += ordinalsPerRead;
       }
       if (++passed < ordinalsPerLook) continue;
@@ -176,39 +131,4 @@ export class ExactSearch implements SteppedSearch {
     }
     return true;
   }
-
-  #take(ordinal: number): void {
-    const { cache, metric } = this.#places;
-    const vector = readVector(ordinal, this.#vectorOf);
-    if (this.#places.mayCache()) {
-      cache.add(ordinal, bytesOfFloats(vector));
-      return;
-    }
-    for (const outside of this.#outside) outside.take(ordinal, metric.score(outside.distanceTo(vector, 0)));
-  }
-}
-
-/** What is seen of names that are in graphs. */
-const linkedAnd =
-  ({ isLinked }: Places, visible: Visible): Visible =>
-  (name) =>
-    isLinked(name) && (visible === null || visible(name));
-
-/** A record's vector, wherever it is; undefined where the index has it no more. */
-export function vectorIn(
-  { cache, tail, isLinked }: Places,
-  ordinal: number,
-  vectorOf?: VectorReader,
-): Float32Array | undefined {
-  const held = cache.vectorOf(ordinal) ?? tail.vectorOf(ordinal);
-  // No version sees a record that has left the index.
-  if (held !== undefined || !isLinked(ordinal)) return held;
-  return readVector(ordinal, vectorOf);
-}
-
-/** @throws if there is no reader; an index whose cache does not contain all vectors needs one */
-export function readVector(ordinal: number, vectorOf?: VectorReader): Float32Array {
-  if (vectorOf === undefined) throw new Error(`the vector of ordinal ${ordinal} is not in the cache`);
-  const read = vectorOf(ordinal);
-  return read instanceof Float32Array ? read : readFloats(read);
 }

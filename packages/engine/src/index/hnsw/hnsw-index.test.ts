@@ -48,6 +48,8 @@ describe.each(metricNames)("%s", (metric) => {
       expect(pair.hnsw.count).toBe(2_000);
       pair.hnsw.check();
       expect(recallOf(pair, queries, 100)).toBeGreaterThan(floors[dataType]);
+      while (pair.hnsw.tidy());
+      pair.hnsw.check();
       expect(pair.hnsw.memoryBytes).toBeLessThan(1.35 * filled);
     });
 

@@ -4,23 +4,23 @@
 // exactly, from the full-precision vectors. Insertion and search run in WebAssembly (kernels/assembly/hnsw).
 //
 //        add            enough to calibrate by         job done
-//   ----------> tail -----------------------> tail, queued ------> graphs (and cache)
+//   ----------> waits ----------------------> waits, queued -----> linked: in the graphs
 //      |          \______________________________/                   |
 //      |                    remove: gone                    remove: dead, swept later
 //      |--- equal to a vector that is held ----> a copy of it (duplicate-vectors.ts)
 //      '--- cosine, and all values are zero ---> the vector without direction: its score is known
 //
-// Tail, cache and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. The
-// *tail* holds the vectors that no graph has yet, and every search scans it exactly: a record is found from the moment it is
-// added. Builders link what is queued; with builders in place that happens within `add`. The *cache* holds
-// full-precision vectors of graph nodes, as many as the memory budget allows; the caller reads the others.
+// Rows and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. A vector that no graph has
+// yet *waits* in its row (vector-rows.ts), and every search scans it exactly: a record is found from the moment it is added. Builders link what
+// is queued; with builders in place that happens within `add`. Linked vectors keep their rows, as many as the memory budget allows; the
+// caller reads the others.
 //
 // Where the codes lose more recall than allowed (quality.ts), building makes a *successor*: graphs of better codes, beside the
 // graphs that serve searches. The successor replaces them once it has all of their vectors.
 //
 // Invariants (see check):
-//   1. Each name is in the tail or in the graphs, or is the one without direction; each record is a name or a copy of one.
-//   2. Names that are queued or handed out are in the tail, until their job is done or they are removed.
+//   1. Each name waits or is in the graphs, or is the one without direction; each record is a name or a copy of one.
+//   2. Names that are queued or handed out wait, until their job is done or they are removed.
 //   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   4. The entry point is a node of the greatest level, dead or living.
 //   5. Links lead only to nodes, and every node can be reached from the entry point at level 0.
@@ -34,7 +34,6 @@ import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Index } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
-import type { VectorReader } from "./exact-search.ts";
 import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
 import { GraphMaintenance } from "./graph-maintenance.ts";
@@ -45,6 +44,7 @@ import { HnswStatus } from "./hnsw-status.ts";
 import { Names } from "./names.ts";
 import { RecallSample } from "./recall-sample.ts";
 import { type HnswState, type MeasuredEf, SavedChanges } from "./saved-changes.ts";
+import { readVector, type VectorReader } from "./searched-vectors.ts";
 import { StoredVectors } from "./stored-vectors.ts";
 
 export class HnswIndex extends HnswStatus implements Index {
@@ -60,16 +60,16 @@ export class HnswIndex extends HnswStatus implements Index {
     const vectors = new StoredVectors(options, () => maintenance.current);
     const saved = new SavedChanges();
     const maintenance: GraphMaintenance = new GraphMaintenance(options, {
-      waiting: () => vectors.tail.ordinals(),
-      waitingCount: () => vectors.tail.count,
+      waiting: () => vectors.held.waitingNames(),
+      waitingCount: () => vectors.held.waitingCount,
       vectorOf: (name) => vectors.vectorToLink(name),
       onLinked: (name) => {
         saved.changes++;
-        vectors.onLinked(name);
+        vectors.held.onLinked(name);
       },
       sample: (count, fresh) => sample.sample(count, fresh),
       shared: () =>
-        vectors.cache.count === maintenance.current?.count ? vectors.cache.sharedRows() : undefined,
+        vectors.held.linkedCount === maintenance.current?.count ? vectors.held.linkedRows() : undefined,
       beginTruth: (queries, k) => sample.beginTruth(queries, k),
       ask: (question, ef, isNew) => sample.ask(question, ef, isNew),
     });
@@ -123,7 +123,7 @@ export class HnswIndex extends HnswStatus implements Index {
     } else {
       if (this.metric.name === "cosine" && names.isZero) names.directionless = ordinal;
       else {
-        vectors.tail.add(ordinal, names.vector);
+        vectors.held.add(ordinal, names.vector);
         this.maintenance.enqueue(ordinal);
       }
       names.add(ordinal, (held) => vectors.isName(held));
@@ -152,22 +152,21 @@ export class HnswIndex extends HnswStatus implements Index {
     this.maintenance.remove(name);
   }
 
-  /** Vectors leave the cache. */
+  /** Vectors leave memory. */
   giveUp(bytes: number): void {
-    this.vectors.giveUp(bytes);
+    this.vectors.held.giveUp(bytes);
   }
 
   /** Continues deferred work: sweeps, measurements, and vectors to read into the cache. Returns whether this thread has more to do. */
   tidy(): boolean {
     if (this.maintenance.tidy()) return true;
-    if (!this.vectors.isFilling) return false;
     try {
-      this.vectors.fill();
+      return this.vectors.tidy();
     } catch (error) {
       // A search that needs the vector reports the damage.
       this.#options.onNotice?.(`vectors are no longer read into memory in advance: ${error}`);
+      return this.vectors.tidy();
     }
-    return this.vectors.isFilling;
   }
 
   /**
@@ -224,13 +223,11 @@ export class HnswIndex extends HnswStatus implements Index {
 
   /** Verifies the invariants. No builder may be working. */
   check(vectorOf?: VectorReader): void {
-    const { tail, cache, names } = this.vectors;
-    tail.check();
-    cache.check();
+    const { held, names } = this.vectors;
+    held.check();
     names.copies.check((name) => this.vectors.isName(name));
-    invariant(cache.count <= this.#options.cacheMax, "the cache holds more than it may");
     const read = this.vectors.readerOf(() => null, vectorOf);
-    this.graphSet?.check((name) => cache.vectorOf(name) ?? this.vectors.read(name, read));
+    this.graphSet?.check((name) => held.vectorOf(name) ?? readVector(name, read));
   }
 
   /** The bytes of all graphs, for comparison: a copy. */

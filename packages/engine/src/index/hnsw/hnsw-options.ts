@@ -5,8 +5,8 @@ import { type Builders, InPlaceBuilders } from "../builders.ts";
 import type { Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import type { HnswDataType } from "./code-types.ts";
-import type { VectorReader } from "./exact-search.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
+import type { VectorReader } from "./searched-vectors.ts";
 
 export type HnswOptions = {
   /** 1 to 65,535. */

@@ -1,7 +1,6 @@
 // Which records are nearest to a query, by the graphs or by a scan?
 //
-// The reader's side of an HNSW index: it changes only the cache, to which it adds vectors that it had to read. Graphs are searched by
-// codes; the best candidates are scored exactly, from the full-precision vectors, and merged with an exact scan of the vectors that are in
+// The reader's side of an HNSW index. Graphs are searched by codes; the best candidates are scored exactly, from the full-precision vectors, and merged with an exact scan of the vectors that are in
 // no graph yet. Searches find names, and return their records (duplicate-vectors.ts).
 //
 // A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
@@ -21,7 +20,7 @@ import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts
 import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
-import { ExactSearch, readVector, type SteppedSearch, type VectorReader } from "./exact-search.ts";
+import { ExactSearch, type SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { Walk } from "./graph-search.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
@@ -37,7 +36,12 @@ import {
   type UsualSearch,
   wideUs,
 } from "./search-cost.ts";
-import type { GraphsSearched, SearchedVectors } from "./searched-vectors.ts";
+import {
+  type GraphsSearched,
+  readVector,
+  type SearchedVectors,
+  type VectorReader,
+} from "./searched-vectors.ts";
 
 /** The serving graphs and their measurements. */
 export interface Serving {
@@ -117,12 +121,12 @@ export class HnswReader {
 
   /** Distinct vectors held. */
   get vectorCount(): number {
-    return (this.#serving.current?.count ?? 0) + this.#vectors.tailCount;
+    return (this.#serving.current?.count ?? 0) + this.#vectors.waitingCount;
   }
 
   /** Vectors that every search by the graphs compares one by one, because no graph has them yet. */
   get tailCount(): number {
-    return this.#vectors.tailCount;
+    return this.#vectors.waitingCount;
   }
 
   /** The last pass of the search that `begin` has begun last, if it followed links; null: it compares vectors, or there is no graph. */
@@ -174,9 +178,9 @@ export class HnswReader {
     const found = this.#searchGraphs(query, k, visible, options);
     if (found === null) return this.searchExactly(query, k, visible, vectorOf);
     const scanned =
-      this.#vectors.tailCount === 0
+      this.#vectors.waitingCount === 0
         ? nothing
-        : this.#vectors.tailView.search(query, k, this.#vectors.seesName(visible));
+        : this.#vectors.rows.searchWaiting(query, k, this.#vectors.seesName(visible));
     return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
@@ -205,14 +209,13 @@ export class HnswReader {
         ? this.#searchGraphs(query, k, visible(), options)
         : this.#searchAllowed(query, k, sees(), allowed, options);
     if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
-    if (this.#vectors.tailCount === 0) return finished([this.#recordsOf(found, query, k, sees())]);
-    const scan = this.#vectors.tailView.scan(query, Math.min(k, this.#vectors.count), () =>
+    if (this.#vectors.waitingCount === 0) return finished([this.#recordsOf(found, query, k, sees())]);
+    const scan = this.#vectors.rows.scanWaiting(query, Math.min(k, this.#vectors.count), () =>
       this.#vectors.seesName(sees()),
     );
     return {
       run: (isTimeOver) => scan.run(isTimeOver),
       finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, sees())],
-      end: () => scan.end(),
     };
   }
 
@@ -250,7 +253,7 @@ export class HnswReader {
     }
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const search = new ExactSearch(
-      this.#vectors.places,
+      this.#vectors,
       queries,
       most,
       () => this.#vectors.seesName(sees()),
@@ -259,7 +262,6 @@ export class HnswReader {
     return {
       run: (isTimeOver) => search.run(isTimeOver),
       finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, sees())),
-      end: () => search.end(),
     };
   }
 
@@ -399,7 +401,7 @@ export class HnswReader {
 
   /** Another one when a record may have got a node. */
   get #moment(): string {
-    return `${this.#serving.current?.count} ${this.#vectors.last} ${this.#vectors.tailCount}`;
+    return `${this.#serving.current?.count} ${this.#vectors.last} ${this.#vectors.waitingCount}`;
   }
 
   /** Whether a beam of allowed nodes alone is expected to cost less than a wider one of all. */
@@ -524,10 +526,6 @@ function widenedBeam(beam: number, found: number, enough: number): number {
 
 /** Does all steps of a search for one query. */
 function finishSearch(search: SteppedSearch): Candidates {
-  try {
-    search.run(() => false);
-    return search.finish()[0];
-  } finally {
-    search.end();
-  }
+  search.run(() => false);
+  return search.finish()[0];
 }

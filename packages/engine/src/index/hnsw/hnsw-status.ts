@@ -54,7 +54,7 @@ export class HnswStatus {
 
   /** Vectors that are searched by exact scan, until builders have linked them. */
   get tailCount(): number {
-    return this.vectors.tail.count;
+    return this.vectors.held.waitingCount;
   }
 
   /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
@@ -126,8 +126,8 @@ export class HnswStatus {
   }
 
   get restoredBytes(): number {
-    const { tail, names } = this.vectors;
-    return (this.graphSet?.memoryBytes ?? tail.memoryBytes) + names.memoryBytes + indexBytes;
+    const { held, names } = this.vectors;
+    return (this.graphSet?.memoryBytes ?? held.memoryBytes) + names.memoryBytes + indexBytes;
   }
 
   /** For waiting vectors that must be linked, `records` more to add, and a successor to build. */
@@ -137,12 +137,9 @@ export class HnswStatus {
     const shape = { ...this.#shape, dataType: encoding?.dataType ?? this.#shape.dataType, scratchCount };
     const linked = this.graphSet?.count ?? 0;
     const growth =
-      denseBytes(shape, { vectors: linked + this.vectors.tail.count + records, cached: 0 }) -
+      denseBytes(shape, { vectors: linked + this.vectors.held.waitingCount + records, cached: 0 }) -
       denseBytes(shape, { vectors: linked, cached: 0 });
-    const now = this.memoryBytes;
-    return (
-      Math.max(now, now - this.vectors.tail.memoryBytes + growth) + this.maintenance.replacement.reservedBytes
-    );
+    return this.memoryBytes + Math.max(0, growth) + this.maintenance.replacement.reservedBytes;
   }
 
   /** Records that were added to or removed from a graph since the last checkpoint of the index. */
@@ -161,6 +158,6 @@ export class HnswStatus {
   }
 
   get spareBytes(): number {
-    return this.vectors.cache.memoryBytes;
+    return this.vectors.held.spareBytes;
   }
 }

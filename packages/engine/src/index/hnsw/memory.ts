@@ -4,12 +4,11 @@
 // written memory counts: memory that a graph has reserved in advance takes no physical pages. If the type of codes is not chosen yet
 // (`auto`), one byte per value is assumed.
 
-import { flatBytes } from "../flat/flat-index.ts";
 import { ordinalMapBytes } from "../ordinal-map.ts";
 import { codeSizes, dataTypeNumbers, type HnswDataType } from "./code-types.ts";
 import { fingerprintBytes } from "./fingerprints.ts";
 import { bytesInUse, efMax, type GraphShape, layOutGraph } from "./graph-layout.ts";
-import { tailBytes } from "./tail.ts";
+import { rowsBytes } from "./vector-rows.ts";
 
 /** What memory depends on, see HnswOptions. */
 export type DenseShape = {
@@ -83,7 +82,7 @@ export function graphSetBytes(
   return bytes;
 }
 
-/** Bytes of a dense index with all its vectors in graphs, or in its tail if there are too few. */
+/** Bytes of a dense index with all its vectors in graphs, or in rows alone if there are too few. */
 export function denseBytes(
   shape: DenseShape,
   { vectors, copies = 0, cached = 0, pages }: DenseCounts,
@@ -93,11 +92,7 @@ export function denseBytes(
   const pagesOf = (count: number) => Math.min(count, pages ?? Math.ceil(records / 1_024));
   const names = fingerprintBytes(vectors) + 4 * dimension + 3 * ordinalMapBytes(pagesOf(copies));
   const own = indexBytes + names;
-  if (vectors < sampleCount) return own + tailBytes(dimension, vectors);
-  return (
-    own +
-    graphSetBytes(shape, vectors, pagesOf(vectors)) +
-    tailBytes(dimension, 1) +
-    flatBytes({ dimension }, Math.min(cached, vectors), pagesOf(Math.min(cached, vectors)))
-  );
+  const held = vectors < sampleCount ? vectors : Math.min(cached, vectors);
+  const rows = rowsBytes(dimension, held, pagesOf(held));
+  return own + rows + (vectors < sampleCount ? 0 : graphSetBytes(shape, vectors, pagesOf(vectors)));
 }

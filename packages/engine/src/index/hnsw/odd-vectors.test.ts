@@ -4,7 +4,7 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { FlatIndex } from "../flat/flat-index.ts";
+import { BruteForce } from "../test/brute-force.ts";
 import { asMap } from "../test/reference.ts";
 import type { Graph } from "./graph.ts";
 import { HnswIndex } from "./hnsw-index.ts";
@@ -61,7 +61,7 @@ test.each(metricNames)(
       },
     });
     let index = new HnswIndex(with_);
-    const flat = new FlatIndex({ dimension, metric });
+    const flat = new BruteForce({ metric });
     const add = (ordinal: number, row: Float32Array) => {
       rows.set(ordinal, row);
       index.add(ordinal, bytesOfFloats(row));
@@ -160,7 +160,7 @@ test.each([1e-44, 1e-38, 1, 1e19, 1e38])(
     const draw = normals(9);
     const rows = Array.from({ length: 2_000 }, () => draw().map((value) => value * magnitude));
     const index = new HnswIndex(options({ metric: "dot_product", dataType: "u8" }));
-    const flat = new FlatIndex({ dimension, metric: "dot_product" });
+    const flat = new BruteForce({ metric: "dot_product" });
     rows.forEach((row, i) => {
       index.add(i, bytesOfFloats(row));
       flat.add(i, bytesOfFloats(row));

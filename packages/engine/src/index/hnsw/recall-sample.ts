@@ -48,7 +48,7 @@ export class RecallSample {
     // A record that is about to be removed may no longer be stored.
     const isThere = (name: number) => this.#vectors.vectorToLink(name) !== undefined;
     const read = (name: number) => this.#vectors.vectorToLink(name) as Float32Array;
-    return new ExactSearch(this.#vectors.places, queries, k, () => isThere, read);
+    return new ExactSearch(this.#vectors, queries, k, () => isThere, read);
   }
 
   /** @param isNew whether a vector was added after the exact search started: it does not count in the results */

@@ -161,7 +161,6 @@ export class RecallWatch {
 
   close(): void {
     clearTimeout(this.#quietTimer);
-    this.#truth?.search.end();
     this.#truth = undefined;
     this.#check = undefined;
   }
@@ -267,7 +266,6 @@ export class RecallWatch {
       const { search, sample } = this.#truth;
       if (!search.run(() => true)) return;
       const truths = search.finish();
-      search.end();
       this.#truth = undefined;
       this.#ask(sample, truths);
     }

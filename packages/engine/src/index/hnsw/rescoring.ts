@@ -4,8 +4,7 @@ import type { Growable } from "../../base/growable.ts";
 import { keepBest } from "../../base/top-k.ts";
 import type { ExactDistance } from "../../vector/metric.ts";
 import type { Candidates } from "../contract.ts";
-import type { VectorReader } from "./exact-search.ts";
-import type { SearchedVectors } from "./searched-vectors.ts";
+import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
 
 export class Rescoring {
   readonly #vectors: SearchedVectors;
@@ -57,12 +56,12 @@ export class Rescoring {
     const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
     const some = from === 0 ? names : names.subarray(from);
     const count = end - from;
-    this.#vectors.distancesOf(query, some, count, scores);
+    this.#vectors.rows.distancesOf(query, some, count, scores);
     let distanceTo: ExactDistance | undefined;
     for (let i = 0; i < count; i++) {
       if (Number.isNaN(scores[i])) {
         distanceTo ??= this.#vectors.metric.exactDistance(query);
-        scores[i] = distanceTo(this.#vectors.read(some[i], vectorOf), 0);
+        scores[i] = distanceTo(readVector(some[i], vectorOf), 0);
       }
       scores[i] = this.#vectors.metric.score(scores[i]);
     }

@@ -59,14 +59,14 @@ export function estimateOf(
   usual: UsualSearch = { beam: 0, scored: 0 },
 ): DenseEstimate {
   const { scored } = usual;
-  const { dimension, tailCount, heldCount, count } = vectors;
+  const { dimension, waitingCount, rows, count } = vectors;
   const linked = vectors.graphs?.count ?? 0;
   // Vectors that are not in memory must be read, in random order.
-  const readShare = linked === 0 ? 0 : Math.max(0, linked - heldCount) / Math.max(1, count);
+  const readShare = linked === 0 ? 0 : Math.max(0, linked - rows.linkedCount) / Math.max(1, count);
   const readEachNs = readShare * readNs(dimension);
   const beamUs = Math.min(wideUs(vectors, allowedCount, usual), amongUs(vectors, allowedCount, usual));
   return {
-    graphUs: beamUs + (readEachNs * scored + inOrderNs(dimension) * tailCount) / 1_000,
+    graphUs: beamUs + (readEachNs * scored + inOrderNs(dimension) * waitingCount) / 1_000,
     allowedUs: ((lookedUpNs(dimension) + readEachNs) * allowedCount) / 1_000,
     allUs: (inOrderNs(dimension) * count + readEachNs * allowedCount) / 1_000,
   };

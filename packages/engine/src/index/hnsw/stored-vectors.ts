@@ -1,16 +1,11 @@
-// Where are the full-precision vectors of an index, and under which names?
+// Which vectors does a dense index have, under which names, and which of them are in memory?
 //
-//   tail    vectors that no graph has yet: every search scans them exactly
-//   cache   vectors of graph nodes, as many as may stay in memory; a search reads the others
-//
-// Tail, cache and graphs hold *names*, one for each distinct vector (names.ts, duplicate-vectors.ts). One of them is special: by cosine, the
-// vector whose values are all zero has no direction. It is in none of them, and its score is known.
+// Rows and graphs hold *names*, one for each distinct vector (names.ts, duplicate-vectors.ts). One of them is special: by cosine, the vector
+// whose values are all zero has no direction. It is in neither of them, and its score is known.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
-import { bytesOfFloats, readFloats } from "../../vector/floats.ts";
+import { readFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";
-import { nextMemoryId } from "../attached.ts";
-import { FlatIndex, flatBytes } from "../flat/flat-index.ts";
 import { absent } from "../ordinal-map.ts";
 import type { SharedVectors } from "./attached-vectors.ts";
 import type { DuplicateVectors } from "./duplicate-vectors.ts";
@@ -18,12 +13,9 @@ import type { FingerprintKey } from "./fingerprints.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { isEqualTo, Names } from "./names.ts";
 import { SearchedVectors } from "./searched-vectors.ts";
-import { Tail, type TailView } from "./tail.ts";
+import { VectorRows, type VectorRowsView } from "./vector-rows.ts";
 
-/** The cache requests memory in units of this size. */
-const cacheStepBytes = 2 ** 20;
-
-/** Vectors that are read into the cache between two looks at the clock, and names that are looked at. */
+/** Vectors that are read into memory between two looks at the clock, and names that are looked at. */
 const readsPerFill = 64;
 const namesPerFill = 4_096;
 
@@ -35,9 +27,9 @@ export type VectorOptions = {
   readonly searchers: number;
   /** Calls when no search goes on that has begun before; default: at once. */
   readonly retire?: ((free: () => void) => void) | undefined;
-  /** Vectors that the cache has at most. */
+  /** Vectors of graphs that are held in memory, about and at most. */
   readonly cacheMax: number;
-  /** Whether this many more bytes may be allocated for the cache; default: always. */
+  /** Whether this many more bytes may be allocated for them; default: always. */
   readonly mayTake?: ((bytes: number) => boolean) | undefined;
   /** Reads the newest vector of a record; undefined: the record is gone. */
   readonly readVector?: ((ordinal: number) => Uint8Array | undefined) | undefined;
@@ -45,28 +37,23 @@ export type VectorOptions = {
 
 export class StoredVectors extends SearchedVectors {
   names: Names;
-  readonly tail: Tail;
-  readonly cache: FlatIndex;
+  readonly held: VectorRows;
   /** The greatest ordinal that was ever added; -1 before the first. */
   last = -1;
-  protected readonly isCacheLinked = true;
-  readonly #id = nextMemoryId();
   readonly #options: VectorOptions;
   readonly #graphs: () => GraphSet | undefined;
-  /** The first name that is still to be read into the cache; undefined when none is. */
+  /** The first name that is still to be read into memory; undefined when none is. */
   #fillFrom: number | undefined;
-  /** Number of vectors in the cache before it requests more memory. */
-  #cacheGranted = 0;
 
   /** @param graphs the graphs that serve searches */
   constructor(options: VectorOptions, graphs: () => GraphSet | undefined) {
-    const { dimension, metric, fingerprintKey } = options;
+    const { dimension, metric, fingerprintKey, retire } = options;
     super(dimension, metrics[metric]);
     this.#options = options;
     this.#graphs = graphs;
-    this.names = new Names(dimension, fingerprintKey, options.retire);
-    this.tail = new Tail(dimension, metric, options.searchers);
-    this.cache = new FlatIndex({ dimension, metric, isUnordered: true, readers: options.searchers });
+    this.names = new Names(dimension, fingerprintKey, retire);
+    const { searchers: readers, cacheMax: heldMax, mayTake } = options;
+    this.held = new VectorRows({ dimension, metric, readers, heldMax, mayTake, retire });
   }
 
   get graphs(): GraphSet | undefined {
@@ -81,23 +68,21 @@ export class StoredVectors extends SearchedVectors {
     return this.names.directionless;
   }
 
-  get tailCount(): number {
-    return this.tail.count;
+  get waitingCount(): number {
+    return this.held.waitingCount;
   }
 
-  get tailView(): TailView {
-    return this.tail.view;
+  get rows(): VectorRowsView {
+    return this.held.view;
   }
 
   /** What another thread needs to search the vectors as they are now (attached-vectors.ts). */
   get shared(): SharedVectors {
     return {
-      id: this.#id,
       dimension: this.dimension,
       metric: this.metric.name,
       graphs: this.graphs?.shared,
-      tail: this.tail.shared,
-      cache: this.cache.attachable,
+      rows: this.held.shared,
       copies: this.copies.shared,
       directionless: this.directionless,
       count: this.count,
@@ -113,7 +98,7 @@ export class StoredVectors extends SearchedVectors {
   /** Distinct vectors held. */
   get vectorCount(): number {
     const directionless = this.names.directionless === absent ? 0 : 1;
-    return (this.graphs?.count ?? 0) + this.tail.count + directionless;
+    return (this.graphs?.count ?? 0) + this.held.waitingCount + directionless;
   }
 
   has(ordinal: number): boolean {
@@ -122,41 +107,17 @@ export class StoredVectors extends SearchedVectors {
   }
 
   isName(ordinal: number): boolean {
-    if (this.tail.has(ordinal) || this.graphs?.has(ordinal)) return true;
+    if (this.held.has(ordinal) || this.graphs?.has(ordinal)) return true;
     return ordinal === this.names.directionless;
   }
 
   get memoryBytes(): number {
-    return this.tail.memoryBytes + this.cache.memoryBytes + this.names.memoryBytes;
-  }
-
-  /** Whether the cache may hold one more vector; it requests memory in units of a MiB. */
-  mayCache(): boolean {
-    const { cacheMax, mayTake } = this.#options;
-    const { count } = this.cache;
-    if (count >= cacheMax) return false;
-    if (mayTake === undefined || count < this.#cacheGranted) return true;
-    const rows = Math.ceil(cacheStepBytes / (4 * this.dimension));
-    if (!mayTake(flatBytes(this, rows, Math.ceil(rows / 1_024)))) return false;
-    this.#cacheGranted = count + rows;
-    return true;
-  }
-
-  /** Evicts vectors, at least a sixteenth of the cache at a time, because the rest is copied. */
-  giveUp(bytes: number): void {
-    const { cache } = this;
-    if (cache.count === 0) return;
-    const rowBytes = cache.memoryBytes / cache.count;
-    const gone = Math.max(Math.ceil(bytes / rowBytes), Math.ceil(cache.count / 16));
-    for (let left = Math.min(gone, cache.count); left > 0; left--)
-      cache.remove(cache.ordinalAt(cache.count - 1));
-    cache.shrink();
-    this.#cacheGranted = cache.count;
+    return this.held.memoryBytes + this.names.memoryBytes;
   }
 
   /** Whether a name that is held has this vector. */
   isVectorOf(name: number, vector: Float32Array): boolean {
-    const held = this.cache.vectorOf(name) ?? this.tail.vectorOf(name);
+    const held = this.held.vectorOf(name);
     if (held !== undefined) return isEqualTo(held, vector);
     // For a vector that is not in memory, the code and 64 bits of its hash are compared.
     return name === this.names.directionless || (this.graphs?.reader.hasCode(name, vector) ?? false);
@@ -164,7 +125,7 @@ export class StoredVectors extends SearchedVectors {
 
   /** The vector of a name to link; undefined if it has no record any more or cannot be read. */
   vectorToLink(name: number): Float32Array | undefined {
-    const held = this.tail.vectorOf(name) ?? this.cache.vectorOf(name);
+    const held = this.held.vectorOf(name);
     if (held !== undefined || !this.graphs?.has(name)) return held;
     const { readVector: read } = this.#options;
     let bytes: Uint8Array | undefined;
@@ -175,29 +136,26 @@ export class StoredVectors extends SearchedVectors {
     return bytes && readFloats(bytes);
   }
 
-  /** Whether vectors of graphs are to be read into the cache. */
-  get isFilling(): boolean {
-    return this.#fillFrom !== undefined;
-  }
-
-  /**
-   * After a restore: vectors of graphs are read into the cache, as many as it may have. Searches of this thread would do that as they go;
-   * those of other threads cannot, and would read each vector from the store.
-   */
+  /** After a restore: vectors of graphs are read into memory, as many as may be held. */
   beginFilling(): void {
-    if (this.#options.searchers > 1 && this.canRead) this.#fillFrom = 0;
+    if (this.canRead) this.#fillFrom = 0;
   }
 
-  /** Reads some of them. */
-  fill(): void {
-    let name = this.#fillFrom ?? 0;
+  /** Continues with what takes some time: reading vectors, and giving memory back. @returns whether there is more to do */
+  tidy(): boolean {
+    if (this.#fillFrom !== undefined) this.#fill(this.#fillFrom);
+    return this.#fillFrom !== undefined || this.held.compact();
+  }
+
+  #fill(from: number): void {
     this.#fillFrom = undefined;
-    const end = Math.min(this.last + 1, name + namesPerFill);
+    const end = Math.min(this.last + 1, from + namesPerFill);
+    let name = from;
     for (let reads = 0; name < end && reads < readsPerFill; name++) {
-      if (!this.graphs?.has(name) || this.cache.has(name)) continue;
-      if (!this.mayCache()) return;
+      if (!this.graphs?.has(name) || this.held.has(name)) continue;
+      if (!this.held.mayHold()) return;
       const vector = this.vectorToLink(name);
-      if (vector !== undefined) this.cache.add(name, bytesOfFloats(vector));
+      if (vector !== undefined) this.held.hold(name, vector);
       reads++;
     }
     if (name <= this.last) this.#fillFrom = name;
@@ -208,22 +166,14 @@ export class StoredVectors extends SearchedVectors {
     return this.#options.readVector !== undefined;
   }
 
-  /** The serving graphs now contain a vector of the tail. */
-  onLinked(name: number): void {
-    if (this.mayCache()) this.cache.add(name, bytesOfFloats(this.tail.vectorOf(name) as Float32Array));
-    this.tail.onLinked(name);
-  }
-
   /** A name has no record any more. */
   forget(name: number): void {
     if (name === this.names.directionless) this.names.directionless = absent;
-    this.tail.remove(name);
-    this.cache.remove(name);
+    this.held.remove(name);
   }
 
   close(): void {
     this.names.clear();
-    this.tail.close();
-    this.cache.close();
+    this.held.close();
   }
 }

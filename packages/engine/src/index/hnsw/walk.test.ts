@@ -122,8 +122,7 @@ test("a reader tells the pass of its last search: the widened one, one among all
   const { reader } = pair.hnsw;
   const [query] = rowsOf(1, 6);
   const visible = () => null;
-  const begin = (options: Parameters<typeof reader.begin>[3]) =>
-    reader.begin(query, 10, visible, options).end();
+  const begin = (options: Parameters<typeof reader.begin>[3]) => reader.begin(query, 10, visible, options);
   begin({ ef: 33 });
   expect(reader.lastPass).toEqual({ beam: 33, isAmong: false });
   expect(reader.walk(query, { beam: 33, isAmong: false }).names.length).toBeGreaterThan(33);

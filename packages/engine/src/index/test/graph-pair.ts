@@ -5,19 +5,19 @@ import { expect } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import type { Visible } from "../contract.ts";
-import { FlatIndex } from "../flat/flat-index.ts";
 import { HnswIndex } from "../hnsw/hnsw-index.ts";
 import type { HnswOptions } from "../hnsw/hnsw-options.ts";
+import { BruteForce } from "./brute-force.ts";
 import { asMap } from "./reference.ts";
 
 /** Both indexes, with the same records. */
-export type Pair = { hnsw: HnswIndex; flat: FlatIndex; rows: Map<number, Float32Array> };
+export type Pair = { hnsw: HnswIndex; flat: BruteForce; rows: Map<number, Float32Array> };
 
 /** A pair without records. */
 export function pairOf(dimension: number, metric: MetricName, options: Partial<HnswOptions> = {}): Pair {
   const rows = new Map<number, Float32Array>();
   const hnsw = new HnswIndex({ dimension, metric, dataType: "u8", memoryBytesMax: 2 ** 26, ...options });
-  return { hnsw, flat: new FlatIndex({ dimension, metric }), rows };
+  return { hnsw, flat: new BruteForce({ metric }), rows };
 }
 
 /** Adds a record to both. */

@@ -1,4 +1,4 @@
-// Where do the rows of a flat index lie?
+// Where do rows of vectors lie?
 //
 // In one shared WebAssembly memory, where the kernels read them, behind a scratch memory for each thread that may search, for one search
 // at a time:
@@ -8,12 +8,10 @@
 //
 // A row is the vector's f32 values, padded with zeros to whole SIMD registers. Beside the memory, in chunks of 1,024
 // rows in shared memory, stand each row's ordinal, its factor (see vector/metric) and its state. A part has one chunk or several, up to 64:
-// each costs a thread that attaches a fraction of a microsecond. Rows are dense: `moveLastTo` fills a gap
-// with the last row. The memory grows by an eighth. Pages that were never written take no physical memory.
+// each costs a thread that attaches a fraction of a microsecond. Rows are added at the end, and stay as they are; states change. The memory
+// grows by an eighth. Pages that were never written take no physical memory.
 //
-// Another thread attaches to the rows that are there (`shared`, `attach`). It may go on for as long as those are neither moved nor
-// overwritten, which is up to who owns the block (index/hnsw/tail.ts): rows may be added, and states change. Owner and reader share the layout, so
-// both are in this file.
+// Another thread attaches to the rows that are there (`shared`, `attach`). Owner and reader share the layout, so both are in this file.
 //
 // Invariants: length <= capacity; every row below length fits the memory; padding is zero.
 
@@ -30,6 +28,7 @@ import { attachOnce, nextMemoryId } from "../attached.ts";
 
 /** Rows whose kernel values are computed by one call. */
 export const chunkRows = 1_024;
+const chunkBits = 10;
 
 /** Rows whose exact sums are computed by one call: their addresses and sums fit where kernel values go. */
 export const sumsRows = 128;
@@ -48,7 +47,9 @@ export type BlockLayout = {
   readonly scratchBytes: number;
   readonly scratchCount: number;
   readonly rowsAt: number;
+  /** Rows of a full block: 2 to the power of `rowBits`, so that the number of a row among all blocks is taken apart by shifts. */
   readonly capacity: number;
+  readonly rowBits: number;
   readonly pagesMax: number;
 };
 
@@ -60,8 +61,9 @@ export function layOutBlock(dimension: number, bytesMax: number, scratchCount = 
   const scratchBytes = align(outAt + 4 * chunkRows);
   const rowsAt = scratchBytes * scratchCount;
   const pages = Math.min(pagesMax, Math.floor(bytesMax / pageBytes));
-  const capacity = Math.floor((pages * pageBytes - rowsAt) / rowBytes);
-  invariant(capacity >= 1, `a block of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
+  const rows = Math.floor((pages * pageBytes - rowsAt) / rowBytes);
+  invariant(rows >= 1, `a block of ${bytesMax} bytes holds no vector of dimension ${dimension}`);
+  const rowBits = Math.floor(Math.log2(rows));
   return {
     dimension,
     dimensionPadded,
@@ -70,7 +72,8 @@ export function layOutBlock(dimension: number, bytesMax: number, scratchCount = 
     scratchBytes,
     scratchCount,
     rowsAt,
-    capacity,
+    capacity: 2 ** rowBits,
+    rowBits,
     pagesMax: pages,
   };
 }
@@ -87,8 +90,10 @@ const chunksOfPart = (before: number): number => Math.min(partMax, Math.max(1, b
 export const blockBytesOf = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
   rowsAt + rows * rowBytes + chunksFor(rows) * chunkBytes + 200;
 
-/** What a row is, for who owns the block; 0 when it is added. */
-type State = 0 | 1 | 2;
+/** States of rows (vector-rows.ts): no graph has the vector, those that serve have it, no version sees it. */
+export const waiting = 0;
+export const linked = 1;
+export const removed = 2;
 
 /** What a thread needs to search the rows of a block that another thread owns. Can be posted to it. */
 export type SharedBlock = {
@@ -102,24 +107,21 @@ export type SharedBlock = {
 
 export class Block {
   readonly layout: BlockLayout;
-  #id = nextMemoryId();
+  readonly #id = nextMemoryId();
   readonly #parts: SharedArrayBuffer[] = [];
   /** Ordinals, factors and states of the rows, in chunks of `chunkRows`. */
   readonly ordinals: Uint32Array[] = [];
   readonly factors: Float64Array[] = [];
   readonly states: Uint8Array[] = [];
   length = 0;
-  /** Rows that were ever there in this memory, and chunks that ever had some. */
-  #touched = 0;
-  #written = 0;
   /** The whole memory as floats and as bytes; replaced when it grows. */
   floats!: Float32Array;
   bytes!: Uint8Array;
   /** Where the kernel for exact sums finds rows and leaves sums: in place of kernel values. */
   #addresses!: Uint32Array;
   #sums!: Float64Array;
-  #memory: WebAssembly.Memory;
-  #kernels: Kernels;
+  readonly #memory: WebAssembly.Memory;
+  readonly #kernels: Kernels;
   /** Where the scratch memory of this thread lies. */
   readonly #scratch: number;
 
@@ -131,14 +133,9 @@ export class Block {
     );
     this.layout = layout;
     this.#scratch = number * layout.scratchBytes;
-    this.#memory = memory ?? memoryFor(layout, 0);
+    this.#memory = memory ?? memoryFor(layout);
     this.#kernels = instantiate(this.#memory);
     this.#view();
-  }
-
-  /** Changes when the memory is exchanged, or a part is dropped: who has attached does not see what the owner writes from then on. */
-  get id(): number {
-    return this.#id;
   }
 
   get shared(): SharedBlock {
@@ -162,15 +159,9 @@ export class Block {
     return block;
   }
 
-  /** What the memory has grown by beyond the rows that were ever there was never written, so the system gives no pages for it. */
+  /** What the memory has grown by beyond the rows was never written, so the system gives no pages for it. */
   get memoryBytes(): number {
-    const unused = this.#written - chunksFor(this.#touched);
-    return blockBytesOf(this.layout, this.#touched) + unused * chunkBytes;
-  }
-
-  /** Whether it has more memory than one that was just made. */
-  get hasGrown(): boolean {
-    return this.bytes.byteLength > pagesFor(this.layout, 0) * pageBytes;
+    return blockBytesOf(this.layout, this.length);
   }
 
   /** Where a row begins, in floats. */
@@ -179,7 +170,7 @@ export class Block {
   }
 
   ordinalOf(row: number): number {
-    return this.ordinals[Math.floor(row / chunkRows)][row % chunkRows];
+    return this.ordinals[row >>> chunkBits][row & (chunkRows - 1)];
   }
 
   factorOf(row: number): number {
@@ -190,25 +181,28 @@ export class Block {
     return this.states[Math.floor(row / chunkRows)][row % chunkRows];
   }
 
-  setState(row: number, state: State): void {
+  setState(row: number, state: number): void {
     this.states[Math.floor(row / chunkRows)][row % chunkRows] = state;
   }
 
-  /** Makes a row at the end from little-endian f32 bytes, which are copied, and returns its number. */
-  push(ordinal: number, values: Uint8Array): number {
+  /** The bytes of a row, with its padding: a view. */
+  rowBytesOf(row: number): Uint8Array {
+    const at = this.layout.rowsAt + row * this.layout.rowBytes;
+    return this.bytes.subarray(at, at + this.layout.rowBytes);
+  }
+
+  /** Makes a row at the end, which waits, from little-endian f32 bytes, which are copied, and returns its number. */
+  push(ordinal: number, values: Uint8Array, factor: number): number {
     const row = this.length;
     invariant(row < this.layout.capacity, "a row is added to a full block");
     this.#reserve(row + 1);
-    const at = this.layout.rowsAt + row * this.layout.rowBytes;
-    // The padding is zero already: rows only ever lay at multiples of the row's size.
-    this.bytes.set(values, at);
-    if (row % chunkRows === 0 && this.ordinals.length === row / chunkRows)
-      this.#addPart(new SharedArrayBuffer(chunksOfPart(this.ordinals.length) * chunkBytes));
-    this.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = ordinal;
-    this.setState(row, 0);
+    this.bytes.set(values, this.layout.rowsAt + row * this.layout.rowBytes);
+    const [chunk, place] = [Math.floor(row / chunkRows), row % chunkRows];
+    if (this.ordinals.length === chunk)
+      this.#addPart(new SharedArrayBuffer(chunksOfPart(chunk) * chunkBytes));
+    this.ordinals[chunk][place] = ordinal;
+    this.factors[chunk][place] = factor;
     this.length++;
-    this.#touched = Math.max(this.#touched, this.length);
-    this.#written = Math.max(this.#written, chunksFor(this.length));
     return row;
   }
 
@@ -219,44 +213,6 @@ export class Block {
       this.ordinals.push(new Uint32Array(part, at + 8 * chunkRows, chunkRows));
       this.states.push(new Uint8Array(part, at + 12 * chunkRows, chunkRows));
     }
-  }
-
-  /** Drops the parts that begin behind so many chunks. */
-  #keepChunks(count: number): void {
-    for (let last = this.#parts.at(-1); last !== undefined; last = this.#parts.at(-1)) {
-      const left = this.ordinals.length - last.byteLength / chunkBytes;
-      if (left < count) return;
-      this.#id = nextMemoryId();
-      this.#parts.pop();
-      for (const column of [this.factors, this.ordinals, this.states]) column.length = left;
-      this.#written = Math.min(this.#written, left);
-    }
-  }
-
-  setFactor(row: number, factor: number): void {
-    this.factors[Math.floor(row / chunkRows)][row % chunkRows] = factor;
-  }
-
-  /** Copies this block's last row over row `row` of `target`, which may be this one. */
-  moveLastTo(target: Block, row: number): void {
-    const last = this.length - 1;
-    const from = this.layout.rowsAt + last * this.layout.rowBytes;
-    const values = this.bytes.subarray(from, from + this.layout.rowBytes);
-    target.bytes.set(values, target.layout.rowsAt + row * target.layout.rowBytes);
-    target.ordinals[Math.floor(row / chunkRows)][row % chunkRows] = this.ordinalOf(last);
-    target.setFactor(row, this.factorOf(last));
-  }
-
-  /** Forgets the last row. Memory that is then mostly unused is exchanged for a smaller one. */
-  pop(): void {
-    this.length--;
-    const chunks = Math.ceil(this.length / chunkRows);
-    // One chunk more is kept, so that adding and removing at a boundary does not make and drop it each time.
-    this.#keepChunks(chunks + 1);
-    const { rowsAt, rowBytes } = this.layout;
-    const usedBytes = rowsAt + this.length * rowBytes;
-    const isMostlyUnused = this.bytes.byteLength > 4 * pageBytes && 4 * usedBytes < this.bytes.byteLength;
-    if (isMostlyUnused || (this.length === 0 && this.hasGrown)) this.shrink();
   }
 
   /** Puts the query where the kernels find it. */
@@ -294,18 +250,6 @@ export class Block {
     this.#view();
   }
 
-  /** Exchanges the memory for one that the rows fill. */
-  shrink(): void {
-    const old = this.bytes.subarray(0, this.layout.rowsAt + this.length * this.layout.rowBytes);
-    this.#memory = memoryFor(this.layout, this.length);
-    this.#id = nextMemoryId();
-    this.#kernels = instantiate(this.#memory);
-    this.#view();
-    this.bytes.set(old);
-    this.#touched = this.length;
-    this.#keepChunks(Math.max(1, chunksFor(this.length)));
-  }
-
   #view(): void {
     const { buffer } = this.#memory;
     const at = this.#scratch + this.layout.outAt;
@@ -316,15 +260,10 @@ export class Block {
   }
 }
 
-/** Pages of a memory for the given number of rows, at least one. */
-const pagesFor = ({ rowsAt, rowBytes }: BlockLayout, rows: number): number =>
-  Math.ceil((rowsAt + Math.max(1, rows) * rowBytes) / pageBytes);
-
-/** A memory for the given number of rows, at least one, that can grow to the layout's limit. */
-function memoryFor(layout: BlockLayout, rows: number): WebAssembly.Memory {
-  return new WebAssembly.Memory({
-    initial: pagesFor(layout, rows),
-    maximum: layout.pagesMax,
+/** A memory for one row, that can grow to the layout's limit. */
+const memoryFor = ({ rowsAt, rowBytes, pagesMax }: BlockLayout): WebAssembly.Memory =>
+  new WebAssembly.Memory({
+    initial: Math.ceil((rowsAt + rowBytes) / pageBytes),
+    maximum: pagesMax,
     shared: true,
   });
-}

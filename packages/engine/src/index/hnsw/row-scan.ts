@@ -1,0 +1,153 @@
+// How are rows of vectors compared with a query, exactly and in steps?
+//
+// A scan is exact although its pass over the rows computes in f32. Let D be the exact (f64) distance of a row. The
+// kernel's f32 value bounds it, lower <= D <= upper (the bound is proven in vector/ and kernels/rounding). Let U be the
+// k-th least `upper` among visible rows so far: k rows with D <= U exist, so a row whose lower bound, and thus D, gives a
+// worse score than U cannot be among the k best, nor tie with the k-th. All others are candidates; at the end those
+// that the final U leaves are computed exactly. Where f32 overflows, the kernel's value is infinite or NaN (a finite value
+// proves that no partial sum overflowed): such rows are candidates always.
+//
+// On glove100-100k (200 queries, k = 10 and 100) never more than k + 2 rows were computed in f64. At worst, when all rows tie,
+// all are, in time linear in them. What else was considered: docs/decisions/flat-exactness.md.
+//
+// Between two steps rows may be added and removed: a scan goes on with the rows that there were when it began, and passes over those that
+// are removed by the time it comes to them.
+
+import { Growable } from "../../base/growable.ts";
+import { Greatest, keepBest } from "../../base/top-k.ts";
+import type { KernelBound } from "../../vector/metric.ts";
+import type { Candidates, Visible } from "../contract.ts";
+import { exactDistances, type Rows } from "./exact-distances.ts";
+import { type Block, chunkRows, removed } from "./row-block.ts";
+
+/** Some rows of a block: from `first` to before `end`. */
+export type Segment = { readonly number: number; readonly first: number; readonly end: number };
+
+export type ScanRequest = {
+  /** Borrowed until the scan has ended. */
+  readonly query: Float32Array;
+  /** At least 1. */
+  readonly k: number;
+  /** Returns the visibility test; called at the start of each step. */
+  visible(): Visible;
+};
+
+/** From this many candidates on, the scan drops those beyond the current threshold each time their number has doubled. */
+const sieveMin = 4_096;
+
+export class RowScan {
+  readonly #rows: Rows;
+  readonly #segments: readonly Segment[];
+  readonly #request: ScanRequest;
+  readonly #bound: KernelBound;
+  /** The segment that is scanned, and its next row. */
+  #segment = 0;
+  #row: number;
+  #visible: Visible = null;
+  /** The k least upper bounds, negated. */
+  readonly #uppers: Greatest;
+  /** Rows with a lower bound above this cannot matter. */
+  #ceiling = Number.POSITIVE_INFINITY;
+  /** Candidates, the slots of their rows, and the lower bounds of their distances. */
+  readonly #ordinals = new Growable(Uint32Array);
+  readonly #slots = new Growable(Uint32Array);
+  readonly #lowers = new Growable(Float64Array);
+  #sieveAt = sieveMin;
+
+  constructor(rows: Rows, segments: readonly Segment[], request: ScanRequest) {
+    this.#rows = rows;
+    this.#segments = segments;
+    this.#row = segments[0]?.first ?? 0;
+    this.#request = request;
+    this.#bound = rows.metric.kernelBound(request.query, rows.layout.dimensionPadded);
+    this.#uppers = new Greatest(request.k);
+  }
+
+  /** Scans at least one chunk of rows, and continues until the time is over; returns whether the scan is complete. */
+  run(isTimeOver: () => boolean): boolean {
+    this.#visible = this.#request.visible();
+    let prepared: Block | undefined;
+    while (this.#segment < this.#segments.length) {
+      const { number, end } = this.#segments[this.#segment];
+      if (this.#row >= end) {
+        this.#row = this.#segments[++this.#segment]?.first ?? 0;
+        continue;
+      }
+      const block = this.#rows.blocks[number] as Block;
+      if (block !== prepared) block.setQuery(this.#request.query);
+      prepared = block;
+      const count = Math.min(chunkRows - (this.#row % chunkRows), end - this.#row);
+      const values = block.kernelValues(this.#rows.metric.kernel, this.#row, count);
+      this.#compareChunk(values, block, number);
+      this.#row += count;
+      if (isTimeOver()) return false;
+    }
+    return true;
+  }
+
+  /** The k best, and what ties with the k-th; in f64. */
+  finish(): Candidates {
+    const { query, k } = this.#request;
+    const { metric } = this.#rows;
+    this.#sieve();
+    const count = this.#ordinals.length;
+    const scores = new Float64Array(count);
+    exactDistances(this.#rows, query, this.#slots.values, count, scores);
+    for (let i = 0; i < count; i++) scores[i] = metric.score(scores[i]);
+    return keepBest(this.#ordinals.values, scores, count, k);
+  }
+
+  /** Takes the values of the rows from `#row` on, which lie in one chunk. */
+  #compareChunk(values: Float32Array, block: Block, number: number): void {
+    const chunk = Math.floor(this.#row / chunkRows);
+    const from = this.#row % chunkRows;
+    const slot = number * this.#rows.layout.capacity + this.#row;
+    const [factors, ordinals, states] = [block.factors[chunk], block.ordinals[chunk], block.states[chunk]];
+    const { scale, scaleByFactor, relative, slack, slackByFactor } = this.#bound;
+    const nearer = 1 - relative;
+    let ceiling = this.#ceiling;
+    for (let i = 0; i < values.length; i++) {
+      const factor = factors[from + i];
+      const centre = values[i] * (scale + scaleByFactor * factor);
+      const lower = centre * nearer - (slack + slackByFactor * factor);
+      // Plus infinity means an overflow of unknown sign, and NaN compares as false: both remain candidates.
+      if (lower > ceiling && lower < Number.POSITIVE_INFINITY) continue;
+      if (states[from + i] === removed) continue;
+      if (this.#visible !== null && !this.#visible(ordinals[from + i])) continue;
+      const upper = centre * (1 + relative) + (slack + slackByFactor * factor);
+      this.#take(ordinals[from + i], slot + i, lower, upper);
+      ceiling = this.#ceiling;
+    }
+  }
+
+  #take(ordinal: number, slot: number, lower: number, upper: number): void {
+    const overflowed = !Number.isFinite(lower);
+    this.#ordinals.push(ordinal);
+    this.#slots.push(slot);
+    this.#lowers.push(overflowed ? Number.NEGATIVE_INFINITY : lower);
+    if (!overflowed && -upper > this.#uppers.floor) {
+      this.#uppers.offer(-upper);
+      const least = -this.#uppers.floor;
+      if (least < Number.POSITIVE_INFINITY) {
+        const { metric } = this.#rows;
+        this.#ceiling = metric.distanceCeiling(metric.score(least));
+      }
+    }
+    if (this.#ordinals.length >= this.#sieveAt) {
+      this.#sieve();
+      this.#sieveAt = Math.max(sieveMin, 2 * this.#ordinals.length);
+    }
+  }
+
+  #sieve(): void {
+    const [ordinals, slots, lowers] = [this.#ordinals.values, this.#slots.values, this.#lowers.values];
+    let kept = 0;
+    for (let i = 0; i < this.#ordinals.length; i++) {
+      if (lowers[i] > this.#ceiling) continue;
+      ordinals[kept] = ordinals[i];
+      slots[kept] = slots[i];
+      lowers[kept++] = lowers[i];
+    }
+    for (const column of [this.#ordinals, this.#slots, this.#lowers]) column.length = kept;
+  }
+}

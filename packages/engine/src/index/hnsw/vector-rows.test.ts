@@ -1,0 +1,187 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { keepBest } from "../../base/top-k.ts";
+import { exactScore } from "../../vector/metric.ts";
+import { metrics } from "../../vector/metrics.ts";
+import { VectorRows, VectorRowsView } from "./vector-rows.ts";
+
+const dimension = 5;
+const metric = metrics.euclidean;
+const vectorOf = (name: number) =>
+  Float32Array.from({ length: dimension }, (_, i) => Math.sin((name % 40) * (i + 1)) + (name % 3));
+const query = Float32Array.from([0.1, 0.5, -0.2, 0.9, 0.3]);
+
+const asMap = ({
+  count,
+  ordinals,
+  scores,
+}: {
+  count: number;
+  ordinals: ArrayLike<number>;
+  scores: ArrayLike<number>;
+}) => new Map(Array.from({ length: count }, (_, i) => [ordinals[i], scores[i]] as const));
+
+function bestOf(names: readonly number[], k: number): Map<number, number> {
+  const scores = Float64Array.from(names, (name) => exactScore(metric, query, vectorOf(name)));
+  return asMap(keepBest(Uint32Array.from(names), scores, names.length, k));
+}
+
+type Act = { kind: "add" | "link" | "remove" | "view" | "compact" | "giveUp"; at: number };
+const act = fc.record({
+  kind: fc.constantFrom("add", "add", "add", "add", "link", "link", "remove", "view", "compact"),
+  at: fc.nat(),
+}) as fc.Arbitrary<Act>;
+/** Some of one kind, so that blocks are filled, copied and dropped. */
+const many = fc
+  .record({ kind: fc.constantFrom("add", "link", "remove", "compact", "giveUp"), times: fc.nat(600) })
+  .map(({ kind, times }) => Array.from({ length: kind === "giveUp" ? 1 : times }, (_, at) => ({ kind, at })));
+const acts = fc
+  .array(fc.oneof(fc.array(act, { maxLength: 40 }), many), { minLength: 5, maxLength: 30 })
+  .map((parts) => parts.flat() as Act[]);
+
+describe("rows of vectors", () => {
+  test("what a search began with it finds for as long as it goes on, in the owner's thread and through its own scratch memory", () => {
+    fc.assert(
+      fc.property(acts, fc.constantFrom(100, 700, undefined), (acts, heldMax) => {
+        // What nobody can find any more is freed at the end of a search: here, of all.
+        const retired: (() => void)[] = [];
+        const rows = new VectorRows({
+          dimension,
+          metric: "euclidean",
+          readers: 2,
+          blockBytesMax: 2 ** 17,
+          ...(heldMax !== undefined && { heldMax }),
+          retire: (free) => retired.push(free),
+        });
+        const waiting: number[] = [];
+        const linked: number[] = [];
+        const views: {
+          view: VectorRowsView;
+          attached: VectorRowsView;
+          waiting: number[];
+          linked: number[];
+        }[] = [];
+        const removed = new Set<number>();
+        let next = 0;
+        for (const { kind, at } of acts) {
+          if (kind === "add") {
+            next += 1 + (at % 3);
+            rows.add(next, vectorOf(next));
+            waiting.push(next);
+          } else if (kind === "link" && waiting.length > 0) {
+            // About in their order.
+            const [name] = waiting.splice(at % Math.min(4, waiting.length), 1);
+            rows.onLinked(name);
+            linked.push(name);
+          } else if (kind === "remove") {
+            const from = at % 2 === 0 ? waiting : linked;
+            if (from.length === 0) continue;
+            const [name] = from.splice(at % from.length, 1);
+            rows.remove(name);
+            removed.add(name);
+          } else if (kind === "compact") rows.compact();
+          else if (kind === "giveUp") rows.giveUp(1);
+          else if (kind === "view" && views.length < 20) {
+            const attached = VectorRowsView.attach(metric, rows.shared, 1);
+            const held = linked.filter((name) => rows.has(name));
+            views.push({ view: rows.view, attached, waiting: [...waiting], linked: held });
+          }
+        }
+        rows.check();
+        expect(rows.waitingCount).toBe(waiting.length);
+        expect(rows.waitingNames()).toEqual([...waiting].sort((a, b) => a - b));
+        for (const name of waiting) expect(rows.vectorOf(name)).toEqual(vectorOf(name));
+        const held = linked.filter((name) => rows.has(name));
+        expect(rows.linkedCount).toBe(held.length);
+        for (const name of held) expect(rows.vectorOf(name)).toEqual(vectorOf(name));
+        for (const { view, attached, ...names } of views)
+          for (const searched of [view, attached]) {
+            expect(searched.waitingCount).toBe(names.waiting.length);
+            expect(searched.linkedCount).toBe(names.linked.length);
+            const seen = names.waiting.filter((name) => !removed.has(name));
+            const isSeen = new Set(seen);
+            expect(asMap(searched.searchWaiting(query, 7, (name) => isSeen.has(name)))).toEqual(
+              bestOf(seen, 7),
+            );
+            const all = [...seen, ...names.linked.filter((name) => !removed.has(name))];
+            const isHeld = new Set(all);
+            const scan = searched.scanAll(query, 7, () => (name) => isHeld.has(name));
+            while (!scan.run(() => true));
+            expect(asMap(scan.finish())).toEqual(bestOf(all, 7));
+            // A row that was copied or dropped since is not found by its name, or is where it was.
+            const distances = new Float64Array(all.length);
+            searched.distancesOf(query, Uint32Array.from(all), all.length, distances);
+            for (const [i, name] of all.entries()) {
+              expect(searched.has(name)).toBe(!Number.isNaN(distances[i]));
+              if (!searched.has(name)) continue;
+              expect(metric.score(distances[i])).toBe(exactScore(metric, query, vectorOf(name)));
+              expect(searched.vectorOf(name)).toEqual(vectorOf(name));
+            }
+          }
+        for (const free of retired.splice(0)) free();
+        const limit = heldMax ?? Number.POSITIVE_INFINITY;
+        if (waiting.length === 0) expect(rows.linkedCount).toBeLessThanOrEqual(limit);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("a vector that is removed after it was linked is not found any more by a search that begins later", () => {
+    const rows = new VectorRows({ dimension, metric: "euclidean" });
+    for (const name of [1, 2, 3]) rows.add(name, vectorOf(name));
+    rows.onLinked(2);
+    rows.remove(2);
+    // Nobody remembers that it was closed.
+    expect([...asMap(rows.view.searchWaiting(query, 3, null)).keys()].sort()).toEqual([1, 3]);
+    expect(rows.view.has(2)).toBe(false);
+  });
+
+  test("being linked moves nothing and takes no memory", () => {
+    const rows = new VectorRows({ dimension: 64, metric: "dot_product" });
+    for (let name = 0; name < 5_000; name++) rows.add(name, new Float32Array(64).fill(name));
+    const { memoryBytes, view } = rows;
+    expect(memoryBytes).toBeLessThan(1.1 * 5_000 * 4 * 64);
+    for (let name = 0; name < 5_000; name++) rows.onLinked(name);
+    expect(rows.memoryBytes).toBe(memoryBytes);
+    expect(rows.view.waiting).toEqual([]);
+    expect(rows.view.blocks).toEqual(view.blocks);
+  });
+
+  test("no more linked vectors are held than may be, but for those of one block, and memory that is asked back is given", () => {
+    const rows = new VectorRows({ dimension: 64, metric: "dot_product", heldMax: 10_000 });
+    const values = new Float32Array(64).fill(1);
+    for (let name = 0; name < 50_000; name++) {
+      rows.add(name, values);
+      rows.onLinked(name);
+      if (name % 1_000 === 0) expect(rows.linkedCount).toBeLessThanOrEqual(10_000);
+    }
+    expect(rows.linkedCount).toBeGreaterThan(5_000);
+    // The newest.
+    expect(rows.has(49_999)).toBe(true);
+    expect(rows.spareBytes).toBeGreaterThan(0.9 * rows.linkedCount * 4 * 64);
+    const before = rows.memoryBytes;
+    rows.giveUp(1_000_000);
+    expect(rows.memoryBytes).toBeLessThan(before - 1_000_000);
+    rows.check();
+  });
+
+  test("where memory is refused, linked vectors make room for those that wait", () => {
+    let bytes = 2 ** 23;
+    const rows: VectorRows = new VectorRows({
+      dimension: 64,
+      metric: "dot_product",
+      heldMax: 20_000,
+      mayTake: (more) => rows.memoryBytes + more <= bytes,
+    });
+    const values = new Float32Array(64).fill(1);
+    for (let name = 0; name < 100_000; name++) {
+      rows.add(name, values);
+      rows.onLinked(name);
+    }
+    expect(rows.memoryBytes).toBeLessThan(bytes + 2 ** 21);
+    expect(rows.linkedCount).toBeGreaterThan(10_000);
+    bytes = 0;
+    rows.giveUp(1);
+    expect(rows.mayHold()).toBe(false);
+  });
+});
