@@ -16,7 +16,7 @@
 //
 // What the owner does to rows and what a reader may rely on are one agreement, so both are in this file. Invariants (see check):
 //   1. The map has each name once, with the slot of its row: number of the block * capacity + row. Other rows are removed ones.
-//   2. A row's factor is that of its values; its padding is zero.
+//   2. Names ascend in a block. A row's factor is that of its values; its padding is zero.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
@@ -225,12 +225,31 @@ export class VectorRowsView {
   /** The slot of a name's row; `absent` for a row that was made later. */
   #slotOf(name: number): number {
     const slot = this.#places.get(name);
-    if (slot === absent) return absent;
-    const number = slot >>> this.#rowBits;
-    const row = slot & this.#rowMask;
-    // Of a number that has no block here the end is 0, or none. The map can be a later one, but names no row of these blocks as another's:
-    // numbers of blocks, and pages of the map, are used again when nobody can begin to search this view (`retire`).
-    return row < this.#ends[number] ? slot : absent;
+    if (slot !== absent) {
+      // Of a number that has no block here the end is 0, or none. The map can be a later one, but names no row of these blocks as another's:
+      // numbers of blocks, and pages of the map, are used again when nobody can begin to search this view (`retire`).
+      if ((slot & this.#rowMask) < this.#ends[slot >>> this.#rowBits]) return slot;
+    }
+    return this.waiting.length === 0 ? absent : this.#waitingSlotOf(name);
+  }
+
+  /**
+   * The slot of a vector that waited. The map does not have it any more where its row was copied since, or its block dropped; and who has
+   * attached to the graphs may not find a vector there that was linked since.
+   */
+  #waitingSlotOf(name: number): number {
+    for (const { number, first, end } of this.waiting) {
+      const block = this.blocks[number] as Block;
+      let [low, high] = [first, end];
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if (block.ordinalOf(middle) < name) low = middle + 1;
+        else high = middle;
+      }
+      if (low < end && block.ordinalOf(low) === name && block.stateOf(low) !== removed)
+        return number * this.layout.capacity + low;
+    }
+    return absent;
   }
 }
 
@@ -269,8 +288,10 @@ export class VectorRows {
   readonly #heldMax: number;
   readonly #layout: BlockLayout;
   readonly #places: OrdinalMap;
-  /** The oldest first. Rows are added to the last. */
+  /** The oldest first. */
   #held: Held[] = [];
+  /** Those to which rows are added of vectors that come, and of linked ones that are read. */
+  #open: { [waiting]?: Held | undefined; [linked]?: Held | undefined } = {};
   #byNumber: (Held | undefined)[] = [];
   readonly #freeNumbers: number[] = [];
   #numbers = 0;
@@ -350,7 +371,7 @@ export class VectorRows {
   /** A vector of finite values waits, and is copied. Names ascend. */
   add(name: number, vector: Float32Array): void {
     assertAscending(name, this.#last);
-    this.#push(name, vector).waiting++;
+    this.#push(name, vector, waiting).waiting++;
     this.#waiting++;
     this.#last = name;
     // A vector that waits is held in any case; where memory is short, others make room for so many.
@@ -366,10 +387,10 @@ export class VectorRows {
     return this.#linked < this.#heldMax && (this.#granted > 0 || this.#ask());
   }
 
-  /** Holds a vector that is linked already, and was read. */
+  /** Holds a vector that is linked already, and was read. Names ascend. */
   hold(name: number, vector: Float32Array): void {
     this.#granted--;
-    const held = this.#push(name, vector);
+    const held = this.#push(name, vector, linked);
     held.block.setState(held.block.length - 1, linked);
     held.linked++;
     this.#linked++;
@@ -384,13 +405,16 @@ export class VectorRows {
     return true;
   }
 
-  #push(name: number, vector: Float32Array): Held {
+  /** Names ascend among the rows of each state, and so in every block. */
+  #push(name: number, vector: Float32Array, state: typeof waiting | typeof linked): Held {
     const squared = squaredNorm(vector, 0, this.dimension);
     invariant(Number.isFinite(squared), `the vector of ordinal ${name} has a value that is not finite`);
     const { capacity } = this.#layout;
-    let held = this.#held.at(-1);
-    if (held === undefined || held.block.length === capacity || held === this.#compaction?.from)
-      held = this.#open(new Block(this.#layout));
+    let held = this.#open[state];
+    if (held === undefined || held.block.length === capacity || held === this.#compaction?.from) {
+      held = this.#take(new Block(this.#layout));
+      this.#open[state] = held;
+    }
     const row = held.block.push(name, bytesOfFloats(vector), this.metric.rowFactor(squared));
     this.#places.set(name, held.number * capacity + row);
     this.#view = undefined;
@@ -398,7 +422,7 @@ export class VectorRows {
   }
 
   /** A block, with a number, comes last. */
-  #open(block: Block): Held {
+  #take(block: Block): Held {
     const number = this.#freeNumbers.pop() ?? this.#numbers++;
     invariant((number + 1) * this.#layout.capacity < absent, "the blocks of vectors have no numbers left");
     const held = { block, number, waiting: 0, linked: 0, first: 0 };
@@ -414,6 +438,8 @@ export class VectorRows {
     const free = () => this.#freeNumbers.push(held.number);
     if (this.#options.retire === undefined) free();
     else this.#options.retire(free);
+    for (const state of [waiting, linked] as const)
+      if (this.#open[state] === held) this.#open[state] = undefined;
     if (this.#compaction?.from === held) this.#compaction = undefined;
     this.#view = undefined;
   }
@@ -508,7 +534,7 @@ export class VectorRows {
   /** The copy takes the place of a block, with what has become of its rows meanwhile. */
   #exchange({ from, to, rows }: Compaction): void {
     this.#compaction = undefined;
-    const held = this.#open(to);
+    const held = this.#take(to);
     this.#held.pop();
     const { capacity } = this.#layout;
     for (const [row, before] of rows.entries()) {
@@ -555,6 +581,7 @@ export class VectorRows {
   close(): void {
     this.#held = [];
     this.#byNumber = [];
+    this.#open = {};
     this.#places.clear();
     this.#compaction = undefined;
     this.#view = undefined;
@@ -571,6 +598,7 @@ export class VectorRows {
       const here = { waiting: 0, linked: 0 };
       for (let row = 0; row < block.length; row++) {
         const name = block.ordinalOf(row);
+        invariant(row === 0 || block.ordinalOf(row - 1) < name, `the name ${name} does not ascend`);
         const at = block.rowAt(row);
         const factor = this.metric.rowFactor(squaredNorm(block.floats, at, this.dimension));
         const kept = block.factorOf(row);
