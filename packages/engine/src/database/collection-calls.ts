@@ -5,7 +5,6 @@
 // There, the answers of calls depend on no other records, and no other ones are changed. What tells of the whole collection (versions,
 // indexes, recall, snapshots) is missing: docs/decisions/keys-with-filters.md.
 
-import { type ErrorCode, QuiverError } from "@quiverdb/protocol/errors";
 import type { CallOptions } from "../base/deadline.ts";
 import type { Rows } from "../collection/rows.ts";
 import type { Checks } from "./collection/checks.ts";
@@ -18,6 +17,7 @@ import type { CollectionState } from "./collection/state.ts";
 import type { Transactions } from "./collection/transactions.ts";
 import type { Writes } from "./collection/writes.ts";
 import type { Collection, RestrictedCollection } from "./contract.ts";
+import { discreet } from "./discreet.ts";
 
 /** The parts of a collection, and its description, which is made of several. */
 export type CollectionParts = {
@@ -117,38 +117,4 @@ export function restrictedCalls(parts: CollectionParts, rows: Rows): RestrictedC
     ...calls,
     transaction: (id) => discreet(calls.transaction(id)),
   });
-}
-
-/** The same methods, whose errors do not tell of other records and transactions. */
-function discreet<T extends object>(methods: T): T {
-  const wrap = (method: (...args: unknown[]) => unknown) =>
-    function discreetly(...args: unknown[]): unknown {
-      try {
-        const made = method(...args);
-        return made instanceof Promise ? made.catch(rethrow) : made;
-      } catch (error) {
-        return rethrow(error);
-      }
-    };
-  const wrapped = Object.entries(methods).map(([name, member]) => [
-    name,
-    typeof member === "function" ? wrap(member as (...args: unknown[]) => unknown) : member,
-  ]);
-  return Object.fromEntries(wrapped) as T;
-}
-
-/** Messages of the errors that name numbers, ids or places of all records. */
-const general: Partial<Record<ErrorCode, string>> = {
-  max_vectors_exceeded:
-    "The operation would exceed the collection's max_vectors. Nothing was changed; delete vectors first.",
-  memory_budget_exceeded: "The operation needs more memory than there is. Nothing was changed.",
-  transaction_ongoing:
-    "There is an on-going transaction! A collection has at most one; try again when it has ended.",
-  data_corrupted: "The collection has damaged data. An administrator finds it with 'quiver check'.",
-};
-
-function rethrow(error: unknown): never {
-  const message = error instanceof QuiverError ? general[error.code] : undefined;
-  if (message === undefined) throw error;
-  throw new QuiverError((error as QuiverError).code, message, {}, { cause: error });
 }

@@ -29,7 +29,7 @@ import {
 } from "./collection-calls.ts";
 import type { CollectionStatistics } from "./contract.ts";
 import { failingTasks } from "./failing-tasks.ts";
-import type { AcquiredView, Attachable } from "./threads/messages.ts";
+import type { AcquiredView, Attachable, PostedMatches } from "./threads/messages.ts";
 
 export class OpenCollection {
   readonly #state: CollectionState;
@@ -233,7 +233,7 @@ export class OpenCollection {
   acquireShared(
     needed: readonly IndexKind[],
     options?: CallOptions,
-    filter?: unknown,
+    filters: readonly object[] = [],
   ): Promise<AcquiredView> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
@@ -242,10 +242,12 @@ export class OpenCollection {
         const definitions = this.#parts.searches.indexDefinitions(view.readTxn);
         // First: if fields are declared meanwhile, the thread sees that what it got is from before.
         const posted = { view: view.shared, definitions };
-        const matching =
-          filter === undefined ? undefined : await this.#parts.searches.matching(view, filter, deadline);
-        const { set, isWarned = false } = matching ?? {};
-        return { posted, matching: set?.shared, isWarned, release: () => view.unpin() };
+        const matching: PostedMatches[] = [];
+        for (const filter of filters) {
+          const { set, isWarned } = await this.#parts.searches.matching(view, filter, deadline);
+          matching.push({ set: set.shared, isWarned });
+        }
+        return { posted, matching, release: () => view.unpin() };
       } catch (error) {
         view.unpin();
         throw error;

@@ -11,6 +11,8 @@ export type Leaf = {
   readonly kind: "leaf";
   readonly field: Field;
   readonly condition: Condition;
+  /** The condition as it was written; `isNegated`: the leaf is what that negates. */
+  readonly written: { readonly operator: string; readonly operand: unknown; readonly isNegated: boolean };
   /** Where the field, and what it is compared with, stand in the request. */
   readonly places: { readonly field: string; readonly operand: string };
 };
@@ -37,6 +39,21 @@ export function affirmedLeavesOf(filter: Filter, isNegated = false): Leaf[] {
   if (filter.kind === "leaf") return isNegated ? [] : [filter];
   if (filter.kind === "not") return affirmedLeavesOf(filter.part, !isNegated);
   return filter.parts.flatMap((part) => affirmedLeavesOf(part, isNegated));
+}
+
+/** The filter as a request could have it, for another thread to read. */
+export function writtenFilter(filter: Filter): object {
+  switch (filter.kind) {
+    case "leaf": {
+      const { operator, operand, isNegated } = filter.written;
+      const leaf = { field: filter.field.name, [operator]: operand };
+      return isNegated ? { not: leaf } : leaf;
+    }
+    case "not":
+      return { not: writtenFilter(filter.part) };
+    default:
+      return { [filter.kind]: filter.parts.map(writtenFilter) };
+  }
 }
 
 /** Both filters; null stands for every record. */

@@ -177,7 +177,9 @@ class FilterReader {
     if (operator === undefined) throw invalidFilter(path, "is no operator.");
     const { condition, isNegated } = operator.read(operand, path);
     this.#values += Array.isArray(operand) ? operand.length : 1;
-    const leaf: Filter = { kind: "leaf", field, condition, places: { field: fieldPath, operand: path } };
+    const places = { field: fieldPath, operand: path };
+    const written = { operator: name, operand, isNegated };
+    const leaf: Filter = { kind: "leaf", field, condition, written, places };
     return isNegated ? { kind: "not", part: leaf } : leaf;
   }
 }

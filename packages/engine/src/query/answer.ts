@@ -35,10 +35,10 @@ export interface Searched<V extends SearchedView> {
   isTime(): IsTime;
   /**
    * A view with these indexes, pinned for the caller, who unpins it.
-   * @param filters of the plan, whose matches will be looked up in the view
+   * @param filters whose matches will be looked up in the view
    * @throws index_not_found, also for one that is deleted meanwhile
    */
-  acquireView(needed: readonly IndexKind[], deadline: Deadline, filters: Plan["filters"]): V | Promise<V>;
+  acquireView(needed: readonly IndexKind[], deadline: Deadline, filters: readonly Filter[]): V | Promise<V>;
   /** The beam width of dense legs for k results; undefined for the default of the index. A promise if the recall must be measured first. */
   beamWidth(beam: Beam, k: number, view: V): number | undefined | Promise<number | undefined>;
   /** Finds the records of a view that match a filter. */
@@ -75,7 +75,9 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   if (planner.index && needed.length === 0) needed.push(planner.index);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
-  const view = await collection.acquireView(needed, deadline, plan.filters);
+  const filters = plan.filters.filter((filter) => filter !== null);
+  if (plan.rows !== undefined) filters.push(plan.rows);
+  const view = await collection.acquireView(needed, deadline, filters);
   acquiring?.end();
   try {
     const beam = needed.includes(kinds.dense)

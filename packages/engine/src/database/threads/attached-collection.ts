@@ -12,7 +12,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { collectionTables } from "../../collection/tables.ts";
-import { keyOf } from "../../filter/filter.ts";
+import { type Filter, type IsTime, keyOf, writtenFilter } from "../../filter/filter.ts";
 import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Searched } from "../../query/answer.ts";
 import type { FilterLookUp } from "../../query/filter/look-up.ts";
@@ -22,11 +22,13 @@ import { AttachedView, NeedsOwner } from "./attached-view.ts";
 import type { Attachable, Caller, PostedView, ViewAnswer, ViewCall } from "./messages.ts";
 import { SharedState } from "./shared-state.ts";
 
-/** Filters with longer keys are the owner's. */
+/** Filters with longer keys are the owner's, and so are requests with more of them. */
 const keyLengthMax = 4_096;
+const filtersMax = 64;
 
-/** A view that is asked for. @property key of the filter; empty: none */
-type Asked = { readonly needed: readonly IndexKind[]; readonly key: string; readonly filter: unknown };
+/** A view that is asked for, with the matches of some filters by their keys. */
+type Asked = { readonly needed: readonly IndexKind[]; readonly filters: ReadonlyMap<string, Filter> };
+const noFilters: ReadonlyMap<string, Filter> = new Map();
 
 /** How a thread asks the owner. */
 export type Asking = {
@@ -81,21 +83,22 @@ export class AttachedCollection implements Searched<AttachedView> {
     }
   }
 
-  acquireView(needed: readonly IndexKind[], deadline: Deadline): AttachedView | Promise<AttachedView> {
-    return this.acquire({ needed, key: "", filter: undefined }, deadline);
-  }
-
-  /** A view that knows the matches of the filter, where there is one; pinned. */
-  acquire(asked: Asked, deadline: Deadline): AttachedView | Promise<AttachedView> {
+  acquireView(
+    needed: readonly IndexKind[],
+    deadline: Deadline,
+    filters: readonly Filter[],
+  ): AttachedView | Promise<AttachedView> {
     const wanted = this.#state.seenVersion;
+    const asked = { needed, filters: filters.length === 0 ? noFilters : keyed(filters) };
     const view = this.#view;
-    const isKnown = asked.filter === undefined || view?.matchesOf(asked.key) !== undefined;
-    if (isKnown && view?.serves(wanted, asked.needed) && view.tryPin()) return view;
+    if (view?.mayRemember(filters.length) === false)
+      throw new NeedsOwner("the filters have too many matches");
+    if (view?.serves(wanted, needed) && isKnown(view, asked) && view.tryPin()) return view;
     return this.#acquire(asked, wanted, deadline);
   }
 
   async #acquire(of: Asked, wanted: number, deadline: Deadline): Promise<AttachedView> {
-    const what = `${of.needed.join(" ")} ${of.key}`;
+    const what = [...of.needed, ...of.filters.keys()].join("\n");
     for (;;) {
       deadline.check();
       // One that was asked for earlier may be older than what this search must see.
@@ -115,17 +118,24 @@ export class AttachedCollection implements Searched<AttachedView> {
     return asked;
   }
 
-  async #attach({ needed: kinds, key, filter }: Asked, deadline: Deadline): Promise<AttachedView> {
+  async #attach({ needed: kinds, filters }: Asked, deadline: Deadline): Promise<AttachedView> {
     const { name, internalId } = this;
-    const call: ViewCall = { name, internalId, kinds, filter, caller: callerOf(deadline) };
-    const answer = await this.#asking.view(call, deadline);
+    const written = [...filters.values()].map(writtenFilter);
+    const call: ViewCall = { name, internalId, kinds, filters: written, caller: callerOf(deadline) };
+    const answer = await this.#asking.view(call, deadline).catch((error: unknown) => {
+      // The owner says where the fault stands in the request.
+      throw isQuiverError(error, "invalid_filter") ? new NeedsOwner("a filter is refused") : error;
+    });
     if (answer === undefined || this.#isClosing) throw new NeedsOwner("the collection was replaced");
-    const { lease, posted, matching, isWarned } = answer;
+    const { lease, posted, matching } = answer;
     try {
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
       if (!isSearchable) throw new NeedsOwner("an index cannot be searched in other threads");
       const view = this.#keep(posted);
-      if (matching !== undefined) view.remember(key, { set: OrdinalBitmap.attach(matching), isWarned });
+      for (const [i, key] of [...filters.keys()].entries()) {
+        const { set, isWarned } = matching[i];
+        view.remember(key, { set: OrdinalBitmap.attach(set), isWarned });
+      }
       return view;
     } finally {
       // Whoever asked pins the view in the microtasks before the owner can free anything.
@@ -151,45 +161,30 @@ export class AttachedCollection implements Searched<AttachedView> {
     return undefined;
   }
 
-  /** The collection for a search with one filter, as it came with the request. */
-  filteredBy(filter: unknown): Searched<AttachedView> {
-    let key = "";
+  /** The owner has found the matches with the view, and tells what is wrong with a filter that has none. */
+  lookUpIn(view: AttachedView): FilterLookUp {
     return {
-      definition: this.definition,
-      // The owner, who finds the records, knows which fields are times.
-      isTime: () => () => false,
-      acquireView: (needed, deadline, [read]) => {
-        key = read ? keyOf(read) : "";
-        if (key.length > keyLengthMax) throw new NeedsOwner("a filter is too long to be remembered");
-        return this.acquire({ needed, key, filter }, deadline);
+      // biome-ignore lint/correctness/useYield: what is known takes no steps.
+      *matching(filter) {
+        const set = view.matchesOf(keyOf(filter));
+        // Others have been remembered in its place.
+        if (set === undefined) throw new NeedsOwner("the matches of the filter are forgotten");
+        return { set, recordsRead: undefined, absent: [] };
       },
-      beamWidth: (beam, k, view) => this.beamWidth(beam, k, view),
-      lookUpIn: (view) => ({
-        // biome-ignore lint/correctness/useYield: what is known takes no steps.
-        *matching() {
-          const set = view.matchesOf(key);
-          // Others have been remembered in its place.
-          if (set === undefined) throw new NeedsOwner("the matches of the filter are forgotten");
-          return { set, recordsRead: undefined, absent: [] };
-        },
-        // biome-ignore lint/correctness/useYield: what is known takes no steps.
-        *warnings() {
-          if (view.isWarnedOf(key)) throw new NeedsOwner("the owner knows what is wrong with the filter");
-          return [];
-        },
-        visible: elsewhere,
-        fields: elsewhere,
-      }),
+      // biome-ignore lint/correctness/useYield: what is known takes no steps.
+      *warnings(filter) {
+        if (view.isWarnedOf(keyOf(filter)))
+          throw new NeedsOwner("the owner knows what is wrong with the filter");
+        return [];
+      },
+      visible: elsewhere,
+      fields: elsewhere,
     };
   }
 
-  /** Of a batch with filters, or for a key with a filter. */
-  lookUpIn(): FilterLookUp {
-    return ofTheOwner;
-  }
-
-  isTime(): never {
-    throw new NeedsOwner("the owner finds the matches of filters");
+  /** The owner, who finds the matches, knows which fields are times. */
+  isTime(): IsTime {
+    return () => false;
   }
 
   /** Closes the store when no search goes on. */
@@ -211,11 +206,18 @@ const unlessLagging = (error: unknown): undefined => {
 const elsewhere = (): never => {
   throw new NeedsOwner("a filter is looked up by the owner");
 };
-const ofTheOwner: FilterLookUp = {
-  matching: elsewhere,
-  visible: elsewhere,
-  warnings: elsewhere,
-  fields: elsewhere,
-};
+
+/** @throws NeedsOwner where there are too many, or too long ones */
+function keyed(filters: readonly Filter[]): ReadonlyMap<string, Filter> {
+  const byKey = new Map(filters.map((filter) => [keyOf(filter), filter]));
+  if (byKey.size > filtersMax || [...byKey.keys()].some((key) => key.length > keyLengthMax))
+    throw new NeedsOwner("there are too many filters to be remembered, or too long ones");
+  return byKey;
+}
+
+function isKnown(view: AttachedView, { filters }: Asked): boolean {
+  for (const key of filters.keys()) if (view.matchesOf(key) === undefined) return false;
+  return true;
+}
 
 export const callerOf = ({ account, workMs }: Deadline): Caller => ({ account, workMs });

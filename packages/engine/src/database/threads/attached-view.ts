@@ -74,6 +74,11 @@ export class AttachedView implements SearchedView {
     return kinds.every((kind) => this.#shared.indexes[kind] !== undefined);
   }
 
+  /** Whether the matches of so many filters can be remembered at a time. */
+  mayRemember(filters: number): boolean {
+    return (filters * this.#shared.ordinalEnd) / 8 <= matchBytesMax;
+  }
+
   /** The records that match a filter; undefined: the owner knows. */
   matchesOf(key: string): OrdinalBitmap | undefined {
     return this.#matches.get(key)?.set;

@@ -1,7 +1,7 @@
 // What do serving threads and the owner of the database tell each other?
 //
 //   thread -> owner   attach      a collection by its name
-//                     view        of a collection, with the indexes that a search needs, and the matches of its filter
+//                     view        of a collection, with the indexes that a search needs, and the matches of its filters
 //                     release     of a view that was posted: the thread has pinned it
 //                     search      what the thread cannot answer itself
 //                     upsert      records that the thread has encoded
@@ -34,31 +34,30 @@ export type PostedView = {
   readonly definitions: Readonly<IndexDefinitions>;
 };
 
+/** The matches of a filter. `isWarned`: there are none, and the answer to a search has warnings. */
+export type PostedMatches = { readonly set: SharedBitmap; readonly isWarned: boolean };
+
 /** A view that is pinned for a thread. */
 export type AcquiredView = {
   readonly posted: PostedView;
-  /** The matches of the filter. */
-  readonly matching: SharedBitmap | undefined;
-  /** Whether there are none, and the answer to a search has warnings. */
-  readonly isWarned: boolean;
+  /** The matches of each filter. */
+  readonly matching: readonly PostedMatches[];
   release(): void;
 };
 
 /** Who pays for the work of a call, and may have lost the right to it. */
 export type Caller = { readonly account: Account; readonly workMs: number };
 
-/** `filter`: of the request, as it came; undefined: none. */
+/** `filters`: those whose matches the thread does not know, as a request could have them. */
 export type ViewCall = {
   name: string;
   internalId: string;
   kinds: readonly IndexKind[];
-  filter: unknown;
+  filters: readonly object[];
   caller: Caller;
 };
 /** `lease` is to be released; undefined: the name is of another collection now. */
-export type ViewAnswer =
-  | ({ lease: number } & Pick<AcquiredView, "posted" | "matching" | "isWarned">)
-  | undefined;
+export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "matching">) | undefined;
 
 /** `rows`: the filter of the records that the caller sees; null: all. */
 type OfCaller = { name: string; rows: Filter | null; caller: Caller };

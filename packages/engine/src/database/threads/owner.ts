@@ -107,17 +107,17 @@ export class ThreadsOwner {
   }
 
   async #view(
-    { name, internalId, kinds, filter }: ViewCall,
+    { name, internalId, kinds, filters }: ViewCall,
     limits: CallLimits,
     leases: Map<number, AcquiredView>,
   ): Promise<ViewAnswer> {
     const collection = this.#collections.find(name);
     if (collection.entry.internalId !== internalId) return undefined;
-    const acquired = await collection.acquireShared(kinds as IndexKind[], limits, filter);
+    const acquired = await collection.acquireShared(kinds as IndexKind[], limits, filters);
     const lease = ++this.#lastLease;
     leases.set(lease, acquired);
-    const { posted, matching, isWarned } = acquired;
-    return { lease, posted, matching, isWarned };
+    const { posted, matching } = acquired;
+    return { lease, posted, matching };
   }
 }
 

@@ -9,6 +9,7 @@ import "../../runtime/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { Rows } from "../../collection/rows.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { answer } from "../../query/answer.ts";
 import { answerOf, type SearchAnswer, type SearchKind, type SearchRequest } from "../../query/plan.ts";
@@ -16,6 +17,7 @@ import { type PostedResponse, receivedResponse } from "../../query/result.ts";
 import type { Calls, Handlers } from "../../runtime/calls.ts";
 import { storageError } from "../../storage/disk-error.ts";
 import type { Collection } from "../contract.ts";
+import { discreetError } from "../discreet.ts";
 import { AttachedCollection, callerOf } from "./attached-collection.ts";
 import { NeedsOwner } from "./attached-view.ts";
 import type { Attachable, DeleteCall, SearchCall, UpsertCall } from "./messages.ts";
@@ -58,9 +60,10 @@ export class ThreadDatabase {
     return new Forwarding(this, name, null);
   }
 
-  /** For a caller that sees only some records (contract.ts); what it asks for is the owner's. */
+  /** For a caller that sees only some records (contract.ts). */
   restrictedTo(filter: Filter): { collection(name: string): ThreadCollection } {
-    return { collection: (name) => new Forwarding(this, name, filter) };
+    const rows = new Rows(filter);
+    return { collection: (name) => new Forwarding(this, name, rows) };
   }
 
   /** Closes all stores. */
@@ -114,26 +117,31 @@ export class ThreadDatabase {
   }
 }
 
-/** Whether the owner must answer a request in any case: it measures recall, and explains from its own read transaction. */
-const isForOwner = (request: {
-  explain?: boolean | null;
-  walk?: boolean | null;
-  recall_target?: number | null;
-}): boolean => request.explain === true || request.walk === true || (request.recall_target ?? null) !== null;
-
-/** The filter of a request for one search; those of batches are the owner's. */
-function oneFilterOf(request: { filter?: unknown; queries?: unknown; query_terms_list?: unknown }): unknown {
-  const isBatch = request.queries !== undefined || request.query_terms_list !== undefined;
-  return isBatch ? undefined : (request.filter ?? undefined);
-}
+/**
+ * Whether the owner must answer a request in any case: it measures recall, explains from its own read transaction, and knows whether a caller
+ * who sees only some records sees an example.
+ */
+const isForOwner = (
+  kind: SearchKind,
+  {
+    explain,
+    walk,
+    recall_target = null,
+  }: { explain?: boolean | null; walk?: boolean | null; recall_target?: number | null },
+  rows: Rows | null,
+): boolean =>
+  explain === true ||
+  walk === true ||
+  recall_target !== null ||
+  (rows !== null && (kind === "recommend" || kind === "neighbors"));
 
 class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;
   readonly #name: string;
-  readonly #rows: Filter | null;
+  readonly #rows: Rows | null;
 
   /** @param rows the filter of the records that the caller sees; null: all */
-  constructor(database: ThreadDatabase, name: string, rows: Filter | null) {
+  constructor(database: ThreadDatabase, name: string, rows: Rows | null) {
     this.#database = database;
     this.#name = name;
     this.#rows = rows;
@@ -155,7 +163,7 @@ class Forwarding implements ThreadCollection {
   }
 
   #of(deadline: Deadline): Pick<SearchCall, "name" | "rows" | "caller"> {
-    return { name: this.#name, rows: this.#rows, caller: callerOf(deadline) };
+    return { name: this.#name, rows: this.#rows?.given ?? null, caller: callerOf(deadline) };
   }
 
   async delete(id: string, options?: CallOptions): Promise<void> {
@@ -171,15 +179,13 @@ class Forwarding implements ThreadCollection {
     options?: CallOptions,
   ): Promise<SearchAnswer<K>> {
     const deadline = Deadline.of(options);
-    if (this.#rows === null && !isForOwner(request)) {
+    if (!isForOwner(kind, request, this.#rows)) {
       try {
         const known = this.#database.attached(this.#name);
         const collection = known instanceof Promise ? await known : known;
-        const filter = oneFilterOf(request);
-        const searched = filter === undefined ? collection : collection.filteredBy(filter);
-        return await collection.search(() => answer(searched, kind, request, deadline));
+        return await collection.search(() => answer(collection, kind, request, deadline, this.#rows));
       } catch (error) {
-        if (!(error instanceof NeedsOwner)) throw error;
+        if (!(error instanceof NeedsOwner)) throw this.#rows === null ? error : discreetError(error);
       }
     }
     deadline.check();

@@ -2,6 +2,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "@quiverdb/protocol/invariant";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { SearchKind } from "../../../query/plan.ts";
 import { Calls } from "../../../runtime/calls.ts";
 import { ThreadDatabase } from "../thread-database.ts";
@@ -9,12 +10,18 @@ import { ThreadDatabase } from "../thread-database.ts";
 invariant(parentPort !== null, "this is the program of a thread");
 const database = new ThreadDatabase((workerData as { slot: number }).slot);
 
-type Asked = { name: string; call: SearchKind | "upsert" | "delete"; args: unknown; timeoutMs?: number };
+type Asked = {
+  name: string;
+  call: SearchKind | "upsert" | "delete";
+  args: unknown;
+  rows?: Filter;
+  timeoutMs?: number;
+};
 
 const calls = new Calls(parentPort, {
   ...database.handlers,
-  ask({ name, call: asked, args, timeoutMs }: Asked): Promise<unknown> {
-    const collection = database.collection(name);
+  ask({ name, call: asked, args, rows, timeoutMs }: Asked): Promise<unknown> {
+    const collection = (rows === undefined ? database : database.restrictedTo(rows)).collection(name);
     const options = timeoutMs === undefined ? undefined : { timeoutMs };
     if (asked === "upsert" || asked === "delete") return collection[asked](args as never, options);
     return collection.search(asked, args as never, options);
