@@ -30,7 +30,7 @@ import { quantile } from "./soak-watch.ts";
 
 const connections = 6;
 /** Searches of each kind on each connection at a moment. */
-const rounds = 32;
+const rounds = 24;
 /** Queries whose recall is measured at a moment. */
 const recallQueries = 40;
 const topK = 10;

@@ -237,7 +237,7 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
   await compareAll();
 });
 
-test("[A21] a thread answers a caller who sees only some records as the owner does, and asks it for no search", async () => {
+test("[A21] a thread answers a caller who sees only some records as the owner does, without asking it", async () => {
   const collection = await makeCollection();
   const written = (i: number) => ({
     ...record(i),
