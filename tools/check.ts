@@ -135,7 +135,7 @@ function failedTests(): string[] {
       if (failed.length === 0) return [`FAILED ${file}: ${beginning(message)}`];
       return failed.map(
         ({ fullName, failureMessages }) =>
-          `FAILED ${file} > ${fullName}: ${beginning(failureMessages.join("\n"))}`,
+          `FAILED ${file} > ${fullName}: ${beginning(failureMessages.join("\n"))}\n       alone: node tools/launch.mjs exec vitest run ${file}`,
       );
     });
   return failed.length > 0 ? failed : ["no test failed: an error outside of the tests is reported above"];

@@ -135,13 +135,17 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   const unlimited = await open();
   for (const name of ["a", "b"]) {
     const collection = await makeCollection(unlimited, name);
-    await collection.createDenseIndex(denseIndex);
+    // Without vectors in memory, which take what is left of a budget.
+    await collection.createDenseIndex({
+      ...denseIndex,
+      index: { type: "hnsw", properties: { max_cache_size: 1 } },
+    });
     await collection.upsert(vectors(2_000));
     await expect
       .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 60_000 })
       .toBe(100);
   }
-  // Room for one restored collection without caches, and a little more.
+  // Room for one restored collection, and a little more.
   const restored = await open();
   await restored.recovered;
   const [{ memoryBytes }] = restored.statistics().collections;

@@ -85,7 +85,7 @@ function exactAnswers(
   slices: Slices,
 ): Promise<Candidates[]> {
   const queries = samples.map(({ vector }) => vector);
-  return slices.run(denseOf(view).reader.beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+  return slices.finish(denseOf(view).reader.beginExactly(queries, k, () => view.visible, vectorsOf(view)));
 }
 
 /** Searches for a sample as if the sample were not in the graph. */
@@ -98,7 +98,7 @@ async function searchBut(
 ): Promise<Candidates> {
   await slices.pause();
   const options = { ef, vectorOf: vectorsOf(view), without: ordinal };
-  return (await slices.run(denseOf(view).reader.begin(vector, k, () => view.visible, options)))[0];
+  return (await slices.finish(denseOf(view).reader.begin(vector, k, () => view.visible, options)))[0];
 }
 
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */

@@ -5,8 +5,6 @@
 
 import { Deadline } from "../base/deadline.ts";
 import type { Task } from "../base/scheduler.ts";
-import type { Candidates } from "../index/contract.ts";
-import { type SteppedSearch, stepsOf } from "../index/hnsw/exact-search.ts";
 
 /** The time slices of one piece of work. */
 export class Slices {
@@ -57,10 +55,5 @@ export class Slices {
       // A generator that is abandoned releases what it holds.
       if (!isDone) steps.return(undefined as T);
     }
-  }
-
-  /** Does a search to its end. */
-  run(search: SteppedSearch): Promise<Candidates[]> {
-    return this.finish(stepsOf(search));
   }
 }

@@ -25,7 +25,7 @@ type KnownMatches = { readonly set: OrdinalBitmap; readonly isWarned: boolean };
 
 /** Only the owner can answer this search. */
 export class NeedsOwner extends Error {
-  override readonly name = "Elsewhere";
+  override readonly name = "NeedsOwner";
 }
 
 export class AttachedView implements SearchedView {

@@ -4,16 +4,17 @@
 // vector without direction need no special handling, and the result is exact. Between two steps the index may change: the vectors of the
 // records that the searched version sees remain where they were, or can be read.
 
-import { type Candidates, nothing, type Visible } from "../contract.ts";
+import type { Steps } from "../../base/steps.ts";
+import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
-import { BestSoFar, type SteppedSearch } from "./exact-search.ts";
+import { BestSoFar } from "./exact-search.ts";
 import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
 import type { VectorRowsView } from "./vector-rows.ts";
 
-/** Records whose vectors are compared between two looks at the clock, and how many of them a vector that is read counts for. */
-const recordsPerLook = 1_024;
+/** Records whose vectors are compared at a step, and how many of them a vector that is read counts for. */
+const recordsPerStep = 1_024;
 const recordsPerRead = 32;
 /** Records that are looked for at a time. */
 const pieceLength = 128;
@@ -30,7 +31,7 @@ class Held {
   }
 }
 
-export class AllowedScan implements SteppedSearch {
+export class AllowedScan {
   readonly #vectors: SearchedVectors;
   /** Those there were when the search began: its version sees no more. */
   readonly #rows: VectorRowsView;
@@ -42,7 +43,6 @@ export class AllowedScan implements SteppedSearch {
   readonly #best: readonly BestSoFar[];
   readonly #held = new Held();
   readonly #distances = new Float64Array(pieceLength);
-  #at = 0;
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
@@ -70,21 +70,18 @@ export class AllowedScan implements SteppedSearch {
     this.#best = queries.map((query) => new BestSoFar(vectors.metric.exactDistance(query), k));
   }
 
-  run(isTimeOver: () => boolean): boolean {
-    const visible = this.#visible();
+  /** The results of each query. The index may change between two steps. */
+  *search(): Steps<Candidates[]> {
+    let visible = this.#visible();
     let passed = 0;
-    while (this.#at < this.#ordinals.length) {
-      const end = Math.min(this.#at + pieceLength, this.#ordinals.length);
-      passed += end - this.#at + recordsPerRead * this.#comparePiece(this.#at, end, visible);
-      this.#at = end;
-      if (passed < recordsPerLook) continue;
-      if (isTimeOver()) return this.#at === this.#ordinals.length;
+    for (let at = 0; at < this.#ordinals.length; at += pieceLength) {
+      const end = Math.min(at + pieceLength, this.#ordinals.length);
+      passed += end - at + recordsPerRead * this.#comparePiece(at, end, visible);
+      if (passed < recordsPerStep || end === this.#ordinals.length) continue;
       passed = 0;
+      yield;
+      visible = this.#visible();
     }
-    return true;
-  }
-
-  finish(): Candidates[] {
     return this.#best.map((best) => best.best());
   }
 
@@ -131,12 +128,3 @@ export class AllowedScan implements SteppedSearch {
     for (const best of this.#best) best.take(record, metric.score(best.distanceTo(vector, 0)));
   }
 }
-
-/** A search that is done before it begins. */
-export function finished(answers: readonly Candidates[]): SteppedSearch {
-  return { run: () => true, finish: () => [...answers] };
-}
-
-/** A search for several queries that finds nothing. */
-export const nothingFor = (queries: readonly Float32Array[]): SteppedSearch =>
-  finished(queries.map(() => nothing));

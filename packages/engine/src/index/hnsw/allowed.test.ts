@@ -4,15 +4,15 @@ import { seedsMax } from "@quiverdb/kernels/hnsw";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
-import type { Visible } from "../contract.ts";
+import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
 import { bestOf } from "../test/best-of.ts";
 import { asMap, expectSame } from "../test/reference.ts";
 import { AllowedNodes } from "./allowed-nodes.ts";
-import type { SteppedSearch } from "./exact-search.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
 import { NodeBlocks } from "./node-blocks.ts";
@@ -125,9 +125,8 @@ class Scene {
 }
 
 /** Does a search in the smallest steps. */
-function inSteps(search: SteppedSearch): Map<number, number>[] {
-  while (!search.run(() => true));
-  return search.finish().map(asMap);
+function inSteps(search: Steps<Candidates[]>): Map<number, number>[] {
+  return finishAtOnce(search).map(asMap);
 }
 
 const storages = [
@@ -312,7 +311,8 @@ test("records that are added and removed while few allowed ones are compared do 
   const best = bestOf(scene.scored(query, visible, allowed), 10);
   const search = index.reader.beginExactly([query], 10, () => visible, vectorOf, allowed);
   let steps = 0;
-  for (; !search.run(() => true); steps++) {
+  let step = search.next();
+  for (; !step.done; step = search.next(), steps++) {
     scene.fill(30);
     for (const ordinal of scene.retired) {
       index.remove(ordinal);
@@ -321,5 +321,5 @@ test("records that are added and removed while few allowed ones are compared do 
     }
   }
   expect(steps).toBeGreaterThan(2);
-  expectSame(asMap(search.finish()[0]), best);
+  expectSame(asMap(step.value[0]), best);
 });

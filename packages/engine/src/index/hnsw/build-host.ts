@@ -1,9 +1,10 @@
 // What do the parts of building ask of the index whose graphs they build?
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import type { Steps } from "../../base/steps.ts";
 import type { Builders } from "../builders.ts";
+import type { Candidates } from "../contract.ts";
 import type { HnswDataType } from "./code-types.ts";
-import type { SteppedSearch } from "./exact-search.ts";
 import type { Measured, Question } from "./quality.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
 import type { TruthRequest } from "./truth.ts";
@@ -46,7 +47,7 @@ export interface Vectors {
   /** All linked vectors, if they are in memory; otherwise undefined. */
   shared(): TruthRequest["rows"] | undefined;
   /** Begins an exact search for names; undefined where vectors cannot be read. */
-  beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined;
+  beginTruth(queries: readonly Float32Array[], k: number): Steps<Candidates[]> | undefined;
   /** Runs one query on the graphs. */
   ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
 }

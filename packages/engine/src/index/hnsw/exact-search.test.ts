@@ -4,11 +4,11 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Steps } from "../../base/steps.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
-import type { Visible } from "../contract.ts";
+import type { Candidates, Visible } from "../contract.ts";
 import { asMap } from "../test/reference.ts";
-import type { SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import { LateBuilders } from "./test/late-builders.ts";
@@ -93,10 +93,12 @@ class Scene {
   }
 
   /** Does a search in the smallest steps, with changes between them. */
-  answer(search: SteppedSearch): Map<number, number>[] {
-    while (!search.run(() => true)) for (let i = 0; i < 3; i++) this.change();
-    for (let i = 0; i < 20; i++) this.change();
-    return search.finish().map(asMap);
+  answer(search: Steps<Candidates[]>): Map<number, number>[] {
+    for (;;) {
+      const step = search.next();
+      if (step.done) return step.value.map(asMap);
+      for (let i = 0; i < 3; i++) this.change();
+    }
   }
 
   /** The k best of all that is seen, and what ties with the k-th. */

@@ -13,22 +13,8 @@ import type { RowScan } from "./row-scan.ts";
 import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
 import type { VectorRowsView } from "./vector-rows.ts";
 
-/** A search in steps; the index may change between two steps. */
-export interface SteppedSearch {
-  /** Continues until all is done or the time is over, but at least for a minimum; returns whether all is done. */
-  run(isTimeOver: () => boolean): boolean;
-  /** The results of each query, when all is done. */
-  finish(): Candidates[];
-}
-
-/** A search as steps. */
-export function* stepsOf(search: SteppedSearch): Steps<Candidates[]> {
-  while (!search.run(() => true)) yield;
-  return search.finish();
-}
-
-/** Ordinals passed between two looks at the clock, and how many of them a vector that is read counts for. */
-const ordinalsPerLook = 4_096;
+/** Ordinals that are passed at a step, and how many of them a vector that is read counts for. */
+const ordinalsPerStep = 4_096;
 const ordinalsPerRead = 128;
 
 /** The best results of one query among the vectors that are compared one by one. */
@@ -64,7 +50,7 @@ export class BestSoFar {
   }
 }
 
-export class ExactSearch implements SteppedSearch {
+export class ExactSearch {
   readonly #rows: VectorRowsView;
   readonly #graphs: SearchedVectors["graphs"];
   readonly #score: (distance: number) => number;
@@ -73,10 +59,8 @@ export class ExactSearch implements SteppedSearch {
   readonly #vectorOf: VectorReader | undefined;
   readonly #outside: readonly BestSoFar[];
   readonly #scans: readonly RowScan[];
-  /** The next ordinal of the pass, and where it ends. */
-  #ordinal = 0;
+  /** Where the pass over the ordinals ends. */
   readonly #ordinalEnd: number;
-  #scan = 0;
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
@@ -102,33 +86,30 @@ export class ExactSearch implements SteppedSearch {
     this.#ordinalEnd = rows.linkedCount === (graphs?.count ?? 0) ? 0 : last + 1;
   }
 
-  run(isTimeOver: () => boolean): boolean {
-    if (!this.#readOthers(isTimeOver)) return false;
-    for (; this.#scan < this.#scans.length; this.#scan++)
-      if (!this.#scans[this.#scan].run(isTimeOver)) return false;
-    return true;
+  /** The results of each query. The index may change between two steps. */
+  *search(): Steps<Candidates[]> {
+    yield* this.#readOthers();
+    const found: Candidates[] = [];
+    for (const [i, scan] of this.#scans.entries())
+      found.push(bestOf([this.#outside[i].best(), yield* scan.search()], this.#k));
+    return found;
   }
 
-  finish(): Candidates[] {
-    return this.#scans.map((scan, i) => bestOf([this.#outside[i].best(), scan.finish()], this.#k));
-  }
-
-  /** Compares the vectors of graphs that have no row; returns whether the pass is complete. */
-  #readOthers(isTimeOver: () => boolean): boolean {
-    const visible = this.#visible();
+  /** Compares the vectors of graphs that have no row. */
+  *#readOthers(): Steps<void> {
+    let visible = this.#visible();
     let passed = 0;
-    while (this.#ordinal < this.#ordinalEnd) {
-      const name = this.#ordinal++;
+    for (let name = 0; name < this.#ordinalEnd; name++) {
       const isOutside = this.#graphs?.has(name) === true && !this.#rows.has(name);
       if (isOutside && (visible === null || visible(name))) {
         const vector = readVector(name, this.#vectorOf);
         for (const outside of this.#outside) outside.take(name, this.#score(outside.distanceTo(vector, 0)));
         passed += ordinalsPerRead;
       }
-      if (++passed < ordinalsPerLook) continue;
-      if (isTimeOver()) return false;
+      if (++passed < ordinalsPerStep) continue;
       passed = 0;
+      yield;
+      visible = this.#visible();
     }
-    return true;
   }
 }

@@ -11,21 +11,23 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts";
-import { AllowedScan, finished, nothingFor } from "./allowed-scan.ts";
+import { AllowedScan } from "./allowed-scan.ts";
 import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
-import { ExactSearch, type SteppedSearch } from "./exact-search.ts";
+import { ExactSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { Walk } from "./graph-search.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
+import type { RowScan } from "./row-scan.ts";
 import {
   amongBeam,
   amongUs,
@@ -172,7 +174,7 @@ export class HnswReader {
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
   search(query: Float32Array, k: number, options: HnswSearch): Candidates {
     const { visible = null, allowed = null, vectorOf } = options;
-    if (allowed !== null) return finishSearch(this.begin(query, k, () => visible, options));
+    if (allowed !== null) return finishAtOnce(this.begin(query, k, () => visible, options))[0];
     this.#assertQuery(query);
     if (k <= 0 || this.#vectors.count === 0) return nothing;
     const found = this.#searchGraphs(query, k, visible, options);
@@ -193,12 +195,12 @@ export class HnswReader {
     k: number,
     visible: () => Visible,
     options: Omit<HnswSearch, "visible">,
-  ): SteppedSearch {
+  ): Steps<Candidates[]> {
     this.#assertQuery(query);
     const { allowed = null, vectorOf } = options;
     this.chosen = "follow links";
     this.#beam = 0;
-    if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return nothingFor([query]);
+    if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return done([nothing]);
     const blocks = this.#serving.current?.reader.blocks;
     if (allowed !== null && blocks !== undefined) blocks.uses++;
     if (allowed !== null && this.#isScanned(allowed, k, options))
@@ -209,14 +211,32 @@ export class HnswReader {
         ? this.#searchGraphs(query, k, visible(), options)
         : this.#searchAllowed(query, k, sees(), allowed, options);
     if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
-    if (this.#vectors.waitingCount === 0) return finished([this.#recordsOf(found, query, k, sees())]);
+    if (this.#vectors.waitingCount === 0) return done([this.#recordsOf(found, query, k, sees())]);
     const scan = this.#vectors.rows.scanWaiting(query, Math.min(k, this.#vectors.count), () =>
       this.#vectors.seesName(sees()),
     );
-    return {
-      run: (isTimeOver) => scan.run(isTimeOver),
-      finish: () => [this.#recordsOf(bestOf([found, scan.finish()], k), query, k, sees())],
-    };
+    return this.#withWaiting(found, scan, query, k, sees);
+  }
+
+  /** What was found by the graphs, and what waits. */
+  *#withWaiting(
+    found: Candidates,
+    waiting: RowScan,
+    query: Float32Array,
+    k: number,
+    sees: () => Visible,
+  ): Steps<Candidates[]> {
+    return [this.#recordsOf(bestOf([found, yield* waiting.search()], k), query, k, sees())];
+  }
+
+  *#recordsOfAll(
+    search: ExactSearch,
+    queries: readonly Float32Array[],
+    k: number,
+    sees: () => Visible,
+  ): Steps<Candidates[]> {
+    const answers = yield* search.search();
+    return answers.map((found, i) => this.#recordsOf(found, queries[i], k, sees()));
   }
 
   /** The k nearest records, by reading all. */
@@ -227,7 +247,7 @@ export class HnswReader {
     vectorOf?: VectorReader,
     allowed: Allowed = null,
   ): Candidates {
-    return finishSearch(this.beginExactly([query], k, () => visible, vectorOf, allowed));
+    return finishAtOnce(this.beginExactly([query], k, () => visible, vectorOf, allowed))[0];
   }
 
   /**
@@ -241,15 +261,15 @@ export class HnswReader {
     visible: () => Visible,
     vectorOf?: VectorReader,
     allowed: Allowed = null,
-  ): SteppedSearch {
+  ): Steps<Candidates[]> {
     for (const query of queries) this.#assertQuery(query);
     // The searched version does not see records that are added later, so it finds no more than there are now.
     const most = Math.min(k, this.#vectors.count);
-    if (most <= 0 || allowed?.count === 0) return nothingFor(queries);
+    if (most <= 0 || allowed?.count === 0) return done(queries.map(() => nothing));
     this.chosen = "scan all vectors";
     if (allowed !== null && this.#isListCheaper(allowed)) {
       this.chosen = "scan matching vectors";
-      return new AllowedScan(this.#vectors, queries, most, allowed, visible, vectorOf);
+      return new AllowedScan(this.#vectors, queries, most, allowed, visible, vectorOf).search();
     }
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
     const search = new ExactSearch(
@@ -259,10 +279,7 @@ export class HnswReader {
       () => this.#vectors.seesName(sees()),
       this.#vectors.readerOf(sees, vectorOf),
     );
-    return {
-      run: (isTimeOver) => search.run(isTimeOver),
-      finish: () => search.finish().map((found, i) => this.#recordsOf(found, queries[i], k, sees())),
-    };
+    return this.#recordsOfAll(search, queries, k, sees);
   }
 
   /** The cost of a search for k records in each way, for these allowed ordinals. @param ef beam width; default: the index's own */
@@ -524,8 +541,8 @@ function widenedBeam(beam: number, found: number, enough: number): number {
   return Math.ceil(Math.min(8 * beam, Math.max(2 * beam, wanted)));
 }
 
-/** Does all steps of a search for one query. */
-function finishSearch(search: SteppedSearch): Candidates {
-  search.run(() => false);
-  return search.finish()[0];
+/** A search that is done before it begins. */
+// biome-ignore lint/correctness/useYield: it takes no steps.
+function* done(answers: Candidates[]): Steps<Candidates[]> {
+  return answers;
 }

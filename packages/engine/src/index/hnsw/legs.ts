@@ -8,7 +8,6 @@ import type { Candidates } from "../contract.ts";
 import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
-import { stepsOf } from "./exact-search.ts";
 import type { Walk } from "./graph-search.ts";
 import type { DenseWay, GraphPass, HnswReader } from "./hnsw-search.ts";
 
@@ -57,7 +56,7 @@ export class DenseLegs implements LegSearches {
     const search = this.#reader.begin(this.#legs[leg].vector, k, visible, options);
     this.#way = this.#reader.chosen;
     this.#pass = this.#reader.lastPass;
-    return (yield* stepsOf(search))[0];
+    return (yield* search)[0];
   }
 
   chosen(_leg: number, k: number): ChosenWay {
@@ -112,7 +111,7 @@ export class DenseLegs implements LegSearches {
       );
       this.#way = this.#reader.chosen;
       this.#pass = null;
-      for (const [i, answer] of (yield* stepsOf(search)).entries()) this.#exact.set(leg + i, answer);
+      for (const [i, answer] of (yield* search).entries()) this.#exact.set(leg + i, answer);
     }
     const answer = this.#exact.get(leg);
     invariant(answer !== undefined, `the exact answer to leg ${leg} is missing`);

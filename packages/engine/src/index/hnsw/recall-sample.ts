@@ -4,10 +4,11 @@
 // vector and once for the vector itself. quality.ts evaluates the results, and recall-watch.ts decides when to measure.
 
 import { Growable } from "../../base/growable.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Sample } from "./build-host.ts";
-import { ExactSearch, type SteppedSearch } from "./exact-search.ts";
+import { ExactSearch } from "./exact-search.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { depthOf, type HnswReader } from "./hnsw-search.ts";
 import { type Measured, type Question, qualityDepth } from "./quality.ts";
@@ -43,12 +44,12 @@ export class RecallSample {
     return { names, vectors: vectors.subarray(0, names.length * dimension) };
   }
 
-  beginTruth(queries: readonly Float32Array[], k: number): SteppedSearch | undefined {
+  beginTruth(queries: readonly Float32Array[], k: number): Steps<Candidates[]> | undefined {
     if (!this.#vectors.canRead) return undefined;
     // A record that is about to be removed may no longer be stored.
     const isThere = (name: number) => this.#vectors.vectorToLink(name) !== undefined;
     const read = (name: number) => this.#vectors.vectorToLink(name) as Float32Array;
-    return new ExactSearch(this.#vectors, queries, k, () => isThere, read);
+    return new ExactSearch(this.#vectors, queries, k, () => isThere, read).search();
   }
 
   /** @param isNew whether a vector was added after the exact search started: it does not count in the results */

@@ -5,10 +5,10 @@
 // that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. Scheduling, measuring and its
 // consequences share the counts of changes, so they are one class.
 
+import type { Steps } from "../../base/steps.ts";
 import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
 import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
-import type { SteppedSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
@@ -95,7 +95,7 @@ export class RecallWatch {
   #efFloor = 0;
   #isScanning = false;
   /** The running exact search, in a builder (`null`) or in this thread. */
-  #truth: { search: SteppedSearch; sample: Sample } | null | undefined;
+  #truth: { search: Steps<Candidates[]>; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
 
   constructor(options: MaintenanceOptions, vectors: Vectors, watched: Watched) {
@@ -264,8 +264,9 @@ export class RecallWatch {
   goOn(): void {
     if (this.#truth) {
       const { search, sample } = this.#truth;
-      if (!search.run(() => true)) return;
-      const truths = search.finish();
+      const step = search.next();
+      if (!step.done) return;
+      const truths = step.value;
       this.#truth = undefined;
       this.#ask(sample, truths);
     }

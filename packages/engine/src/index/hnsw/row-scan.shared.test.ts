@@ -1,6 +1,7 @@
 // Are exact scores those of the ground truth of public data sets?
 
 import { expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import { asMap } from "../test/reference.ts";
@@ -9,8 +10,7 @@ import { VectorRows } from "./vector-rows.ts";
 
 function nearest(rows: VectorRows, query: Float32Array) {
   const scan = rows.view.scanAll(query, 100, () => null);
-  scan.run(() => false);
-  return scan.finish();
+  return finishAtOnce(scan.search());
 }
 
 onSet("siftsmall", () => {

@@ -14,6 +14,7 @@
 // are removed by the time it comes to them.
 
 import { Growable } from "../../base/growable.ts";
+import type { Steps } from "../../base/steps.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import type { KernelBound } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
@@ -40,9 +41,6 @@ export class RowScan {
   readonly #segments: readonly Segment[];
   readonly #request: ScanRequest;
   readonly #bound: KernelBound;
-  /** The segment that is scanned, and its next row. */
-  #segment = 0;
-  #row: number;
   #visible: Visible = null;
   /** The k least upper bounds, negated. */
   readonly #uppers: Greatest;
@@ -57,36 +55,29 @@ export class RowScan {
   constructor(rows: Rows, segments: readonly Segment[], request: ScanRequest) {
     this.#rows = rows;
     this.#segments = segments;
-    this.#row = segments[0]?.first ?? 0;
     this.#request = request;
     this.#bound = rows.metric.kernelBound(request.query, rows.layout.dimensionPadded);
     this.#uppers = new Greatest(request.k);
   }
 
-  /** Scans at least one chunk of rows, and continues until the time is over; returns whether the scan is complete. */
-  run(isTimeOver: () => boolean): boolean {
-    this.#visible = this.#request.visible();
-    let prepared: Block | undefined;
-    while (this.#segment < this.#segments.length) {
-      const { number, end } = this.#segments[this.#segment];
-      if (this.#row >= end) {
-        this.#row = this.#segments[++this.#segment]?.first ?? 0;
-        continue;
+  /** The k best, and what ties with the k-th; in f64. A step is a chunk of rows. */
+  *search(): Steps<Candidates> {
+    const { metric, blocks } = this.#rows;
+    for (const { number, first, end } of this.#segments) {
+      const block = blocks[number] as Block;
+      for (let row = first; row < end; ) {
+        this.#visible = this.#request.visible();
+        block.setQuery(this.#request.query);
+        const count = Math.min(chunkRows - (row % chunkRows), end - row);
+        this.#compareChunk(block.kernelValues(metric.kernel, row, count), block, number, row);
+        row += count;
+        yield;
       }
-      const block = this.#rows.blocks[number] as Block;
-      if (block !== prepared) block.setQuery(this.#request.query);
-      prepared = block;
-      const count = Math.min(chunkRows - (this.#row % chunkRows), end - this.#row);
-      const values = block.kernelValues(this.#rows.metric.kernel, this.#row, count);
-      this.#compareChunk(values, block, number);
-      this.#row += count;
-      if (isTimeOver()) return false;
     }
-    return true;
+    return this.#best();
   }
 
-  /** The k best, and what ties with the k-th; in f64. */
-  finish(): Candidates {
+  #best(): Candidates {
     const { query, k } = this.#request;
     const { metric } = this.#rows;
     this.#sieve();
@@ -97,11 +88,11 @@ export class RowScan {
     return keepBest(this.#ordinals.values, scores, count, k);
   }
 
-  /** Takes the values of the rows from `#row` on, which lie in one chunk. */
-  #compareChunk(values: Float32Array, block: Block, number: number): void {
-    const chunk = Math.floor(this.#row / chunkRows);
-    const from = this.#row % chunkRows;
-    const slot = number * this.#rows.layout.capacity + this.#row;
+  /** Takes the values of the rows from `row` on, which lie in one chunk. */
+  #compareChunk(values: Float32Array, block: Block, number: number, row: number): void {
+    const chunk = Math.floor(row / chunkRows);
+    const from = row % chunkRows;
+    const slot = number * this.#rows.layout.capacity + row;
     const [factors, ordinals, states] = [block.factors[chunk], block.ordinals[chunk], block.states[chunk]];
     const { scale, scaleByFactor, relative, slack, slackByFactor } = this.#bound;
     const nearer = 1 - relative;

@@ -4,6 +4,7 @@
 // compares all queries with each, so scores are exact. Rows stay as they are meanwhile; that a vector was removed the owner knows.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import { finishAtOnce } from "../../base/steps.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metrics.ts";
@@ -52,8 +53,7 @@ export function exactNeighbours({ metric: name, dimension, rows, queries, k }: T
             visible: () => null,
           },
         );
-        scan.run(() => false);
-        best[i] = bestOf([best[i], scan.finish()], k);
+        best[i] = bestOf([best[i], finishAtOnce(scan.search())], k);
       }
     }
   }

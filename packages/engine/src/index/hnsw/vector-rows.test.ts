@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { finishAtOnce } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
@@ -108,8 +109,7 @@ describe("rows of vectors", () => {
             const all = [...seen, ...names.linked.filter((name) => !removed.has(name))];
             const isHeld = new Set(all);
             const scan = searched.scanAll(query, 7, () => (name) => isHeld.has(name));
-            while (!scan.run(() => true));
-            expect(asMap(scan.finish())).toEqual(bestOf(all, 7));
+            expect(asMap(finishAtOnce(scan.search()))).toEqual(bestOf(all, 7));
             // A row that was copied or dropped since is not found by its name, or is where it was.
             const distances = new Float64Array(all.length);
             searched.distancesOf(query, Uint32Array.from(all), all.length, distances);

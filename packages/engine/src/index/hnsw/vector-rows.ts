@@ -20,6 +20,7 @@
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
+import { finishAtOnce } from "../../base/steps.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import type { Metric } from "../../vector/metric.ts";
@@ -210,9 +211,7 @@ export class VectorRowsView {
   /** The k nearest of the rows that wait, with all ties. */
   searchWaiting(query: Float32Array, k: number, visible: Visible): Candidates {
     if (this.waitingCount === 0) return nothing;
-    const scan = this.scanWaiting(query, Math.min(k, this.waitingCount), () => visible);
-    scan.run(() => false);
-    return scan.finish();
+    return finishAtOnce(this.scanWaiting(query, Math.min(k, this.waitingCount), () => visible).search());
   }
 
   #scan(segments: readonly Segment[], query: Float32Array, k: number, visible: () => Visible): RowScan {
