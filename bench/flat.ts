@@ -12,9 +12,9 @@ import { resolve } from "node:path";
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { Greatest } from "../packages/engine/src/base/top-k.ts";
 import { VectorRows } from "../packages/engine/src/index/hnsw/vector-rows.ts";
+import { exactNearest } from "../packages/engine/src/index/test/exact-nearest.ts";
 import { exactDot, exactSquaredDistance, squaredNorm } from "../packages/engine/src/vector/exact.ts";
 import type { Metric } from "../packages/engine/src/vector/metric.ts";
-import { exactNearest } from "./shared/exact.ts";
 
 const dimension = 100;
 const queriesPerTurn = 10;

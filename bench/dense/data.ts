@@ -8,9 +8,9 @@
 
 import "../../packages/engine/src/runtime/node-host.ts";
 import { VectorRows } from "../../packages/engine/src/index/hnsw/vector-rows.ts";
+import { exactNearest } from "../../packages/engine/src/index/test/exact-nearest.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
-import { exactNearest } from "../shared/exact.ts";
 import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
 import { type Metric, normalised, type Shape } from "./engine.ts";

@@ -91,7 +91,7 @@ export class AttachedCollection implements Searched<AttachedView> {
     const wanted = this.#state.seenVersion;
     const asked = { needed, filters: filters.length === 0 ? noFilters : keyed(filters) };
     const view = this.#view;
-    if (view?.mayRemember(filters.length) === false)
+    if (view?.mayRemember(asked.filters.size) === false)
       throw new NeedsOwner("the filters have too many matches");
     if (view?.serves(wanted, needed) && isKnown(view, asked) && view.tryPin()) return view;
     return this.#acquire(asked, wanted, deadline);

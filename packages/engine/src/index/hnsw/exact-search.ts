@@ -7,7 +7,7 @@
 import { Growable } from "../../base/growable.ts";
 import type { Steps } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
-import type { ExactDistance } from "../../vector/metric.ts";
+import type { ExactDistance, Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, type Visible } from "../contract.ts";
 import type { RowScan } from "./row-scan.ts";
 import { readVector, type SearchedVectors, type VectorReader } from "./searched-vectors.ts";
@@ -53,7 +53,7 @@ export class BestSoFar {
 export class ExactSearch {
   readonly #rows: VectorRowsView;
   readonly #graphs: SearchedVectors["graphs"];
-  readonly #score: (distance: number) => number;
+  readonly #metric: Metric;
   readonly #k: number;
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
@@ -77,7 +77,7 @@ export class ExactSearch {
   ) {
     this.#rows = rows;
     this.#graphs = graphs;
-    this.#score = (distance) => metric.score(distance);
+    this.#metric = metric;
     this.#k = k;
     this.#visible = visible;
     this.#vectorOf = vectorOf;
@@ -103,7 +103,8 @@ export class ExactSearch {
       const isOutside = this.#graphs?.has(name) === true && !this.#rows.has(name);
       if (isOutside && (visible === null || visible(name))) {
         const vector = readVector(name, this.#vectorOf);
-        for (const outside of this.#outside) outside.take(name, this.#score(outside.distanceTo(vector, 0)));
+        for (const outside of this.#outside)
+          outside.take(name, this.#metric.score(outside.distanceTo(vector, 0)));
         passed += ordinalsPerRead;
       }
       if (++passed < ordinalsPerStep) continue;

@@ -161,12 +161,12 @@ export class HnswIndex extends HnswStatus implements Index {
   tidy(): boolean {
     if (this.maintenance.tidy()) return true;
     try {
-      return this.vectors.tidy();
+      if (this.vectors.fill()) return true;
     } catch (error) {
       // A search that needs the vector reports the damage.
       this.#options.onNotice?.(`vectors are no longer read into memory in advance: ${error}`);
-      return this.vectors.tidy();
     }
+    return this.vectors.held.compact();
   }
 
   /**

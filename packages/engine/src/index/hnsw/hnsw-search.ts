@@ -1,7 +1,8 @@
 // Which records are nearest to a query, by the graphs or by a scan?
 //
-// The reader's side of an HNSW index. Graphs are searched by codes; the best candidates are scored exactly, from the full-precision vectors, and merged with an exact scan of the vectors that are in
-// no graph yet. Searches find names, and return their records (duplicate-vectors.ts).
+// The reader's side of an HNSW index. Graphs are searched by codes; the best candidates are scored exactly, from the full-precision vectors,
+// and merged with an exact scan of the vectors that are in no graph yet. Searches find names, and return their records
+// (duplicate-vectors.ts).
 //
 // A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
 //

@@ -1,17 +1,12 @@
 // Are exact scores those of the ground truth of public data sets?
 
 import { expect, test } from "vitest";
-import { finishAtOnce } from "../../base/steps.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
+import { exactNearest } from "../test/exact-nearest.ts";
 import { asMap } from "../test/reference.ts";
 import { onSet, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
 import { VectorRows } from "./vector-rows.ts";
-
-function nearest(rows: VectorRows, query: Float32Array) {
-  const scan = rows.view.scanAll(query, 100, () => null);
-  return finishAtOnce(scan.search());
-}
 
 onSet("siftsmall", () => {
   test("the distances are those of the ground truth", () => {
@@ -22,7 +17,7 @@ onSet("siftsmall", () => {
       index.add(i, row);
     });
     readFvecs("siftsmall/siftsmall_query.fvecs").forEach((query, i) => {
-      const found = nearest(index, query);
+      const found = exactNearest(index, query, 100);
       const expected = [...truth[i]].map((row) => exactScore(metrics.euclidean, query, base[row]));
       expect([...found.scores].sort((a, b) => b - a).slice(0, 100)).toEqual(expected.sort((a, b) => b - a));
     });
@@ -44,7 +39,7 @@ onSet("glove100-100k", () => {
     });
     let agreeing = 0;
     for (let i = 0; i < 100; i++) {
-      const found = asMap(nearest(index, queries[i]));
+      const found = asMap(exactNearest(index, queries[i], 100));
       const worst = Math.min(...found.values());
       for (const row of truth[i]) {
         if (found.has(row)) agreeing++;

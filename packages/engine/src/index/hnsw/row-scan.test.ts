@@ -1,40 +1,19 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
-import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
+import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { finishAtOnce } from "../../base/steps.ts";
 import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import type { Visible } from "../contract.ts";
 import { bestOf } from "../test/best-of.ts";
+import { BruteForce } from "../test/brute-force.ts";
+import { exactNearest } from "../test/exact-nearest.ts";
 import { asMap, expectSame } from "../test/reference.ts";
 import { VectorRows } from "./vector-rows.ts";
 
 /** The k nearest of all rows. */
-function nearest(rows: VectorRows, query: Float32Array, k: number, visible: Visible): Map<number, number> {
-  if (k === 0) return new Map();
-  const scan = rows.view.scanAll(query, k, () => visible);
-  return asMap(finishAtOnce(scan.search()));
-}
-
-/** All visible records scored one by one. */
-class Reference {
-  readonly records = new Map<number, Float32Array>();
-  readonly #metric: MetricName;
-
-  constructor(metric: MetricName) {
-    this.#metric = metric;
-  }
-
-  search(query: Float32Array, k: number, visible: Visible): Map<number, number> {
-    const scored = new Map<number, number>();
-    for (const [ordinal, values] of this.records) {
-      if (visible === null || visible(ordinal))
-        scored.set(ordinal, exactScore(metrics[this.#metric], query, values));
-    }
-    return bestOf(scored, k);
-  }
-}
+const nearest = (rows: VectorRows, query: Float32Array, k: number, visible: Visible): Map<number, number> =>
+  k === 0 ? new Map() : asMap(exactNearest(rows, query, k, visible));
 
 type Act =
   | { kind: "add"; gap: number; values: number[] }
@@ -75,25 +54,28 @@ describe.each(metricNames)("%s", (metric) => {
     fc.assert(
       fc.property(acts(dimension), (acts) => {
         const index = new VectorRows({ dimension, metric });
-        const reference = new Reference(metric);
+        const reference = new BruteForce({ metric });
         let next = 0;
         for (const act of acts) {
           if (act.kind === "add") {
             const values = Float32Array.from(act.values);
             next += act.gap;
             index.add(next, values);
-            reference.records.set(next++, values);
+            reference.rows.set(next++, values);
           } else if (act.kind === "search") {
             const query = Float32Array.from(act.query);
             const visible = act.modulus === 1 ? null : (ordinal: number) => ordinal % act.modulus !== 0;
-            expectSame(nearest(index, query, act.k, visible), reference.search(query, act.k, visible));
+            expectSame(
+              nearest(index, query, act.k, visible),
+              bestOf(reference.scored(query, visible), act.k),
+            );
           } else {
             const ordinal = act.pick % Math.max(1, next);
             index[act.kind](ordinal);
-            if (act.kind === "remove") reference.records.delete(ordinal);
-            expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
+            if (act.kind === "remove") reference.rows.delete(ordinal);
+            expect(index.has(ordinal)).toBe(reference.rows.has(ordinal));
           }
-          expect(index.waitingCount + index.linkedCount).toBe(reference.records.size);
+          expect(index.waitingCount + index.linkedCount).toBe(reference.rows.size);
           if (act.kind === "search") index.compact();
         }
         index.check();
@@ -107,7 +89,7 @@ describe.each(metricNames)("%s", (metric) => {
     const rowBytes = 128;
     const blockBytesMax = 5 * 65_536;
     const index = new VectorRows({ dimension, metric, blockBytesMax });
-    const reference = new Reference(metric);
+    const reference = new BruteForce({ metric });
     const next = randomNumbers(7);
     const draw = () => Float32Array.from({ length: dimension }, () => Math.round(8 * next() - 4) / 4);
     let ordinal = 0;
@@ -115,14 +97,14 @@ describe.each(metricNames)("%s", (metric) => {
       const values = draw();
       index.add(ordinal, values);
       if (ordinal % 3 !== 0) index.onLinked(ordinal);
-      reference.records.set(ordinal++, values);
+      reference.rows.set(ordinal++, values);
     };
     const compare = () => {
       index.check();
       for (const k of [1, 10, 500, 100_000]) {
         const query = draw();
         const visible = k === 10 ? null : (o: number) => o % 3 !== 1;
-        expectSame(nearest(index, query, k, visible), reference.search(query, k, visible));
+        expectSame(nearest(index, query, k, visible), bestOf(reference.scored(query, visible), k));
       }
     };
     for (let i = 0; i < 6_000; i++) add();
@@ -132,24 +114,24 @@ describe.each(metricNames)("%s", (metric) => {
     const live = 6_000 * rowBytes;
     expect(filled).toBeLessThan(1.3 * live);
     for (let round = 0; round < 3; round++) {
-      const old = [...reference.records.keys()].sort(() => next() - 0.5);
+      const old = [...reference.rows.keys()].sort(() => next() - 0.5);
       for (const gone of old) {
         add();
         index.remove(gone);
-        reference.records.delete(gone);
+        reference.rows.delete(gone);
         index.compact();
       }
     }
     compare();
     expect(index.memoryBytes).toBeLessThan(1.6 * filled);
-    for (const gone of [...reference.records.keys()].slice(0, 5_990)) {
+    for (const gone of [...reference.rows.keys()].slice(0, 5_990)) {
       index.remove(gone);
-      reference.records.delete(gone);
+      reference.rows.delete(gone);
     }
     while (index.compact());
     compare();
     expect(index.memoryBytes).toBeLessThan(filled / 4);
-    for (const gone of [...reference.records.keys()]) index.remove(gone);
+    for (const gone of [...reference.rows.keys()]) index.remove(gone);
     expect(index.memoryBytes).toBeLessThan(1_000);
     expect(nearest(index, draw(), 10, null).size).toBe(0);
     index.check();
@@ -167,16 +149,17 @@ describe.each(metricNames)("%s", (metric) => {
   test("differences far below f32's precision are told apart", () => {
     const dimension = 64;
     const index = new VectorRows({ dimension, metric });
-    const reference = new Reference(metric);
+    const reference = new BruteForce({ metric });
     // Neighbouring floats in one place: the scores differ in the last bits, which f32 sums do not have.
     for (let ordinal = 0; ordinal < 500; ordinal++) {
       const values = new Float32Array(dimension).fill(1);
       values[ordinal % dimension] += Math.floor(ordinal / dimension) * 2 ** -23;
       index.add(ordinal, values);
-      reference.records.set(ordinal, values);
+      reference.rows.set(ordinal, values);
     }
     const query = Float32Array.from({ length: dimension }, (_, i) => 1 + i / 7);
-    for (const k of [1, 5, 100]) expectSame(nearest(index, query, k, null), reference.search(query, k, null));
+    for (const k of [1, 5, 100])
+      expectSame(nearest(index, query, k, null), bestOf(reference.scored(query, null), k));
   });
 
   test("`visible` is asked only about rows that may matter", () => {

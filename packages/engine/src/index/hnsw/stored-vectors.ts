@@ -141,24 +141,22 @@ export class StoredVectors extends SearchedVectors {
     if (this.canRead) this.#fillFrom = 0;
   }
 
-  /** Continues with what takes some time: reading vectors, and giving memory back. @returns whether there is more to do */
-  tidy(): boolean {
-    if (this.#fillFrom !== undefined) this.#fill(this.#fillFrom);
-    return this.#fillFrom !== undefined || this.held.compact();
-  }
-
-  #fill(from: number): void {
+  /** Reads some of them. @returns whether there are more; none after one that cannot be read */
+  fill(): boolean {
+    const from = this.#fillFrom;
+    if (from === undefined) return false;
     this.#fillFrom = undefined;
     const end = Math.min(this.last + 1, from + namesPerFill);
     let name = from;
     for (let reads = 0; name < end && reads < readsPerFill; name++) {
       if (!this.graphs?.has(name) || this.held.has(name)) continue;
-      if (!this.held.mayHold()) return;
+      if (!this.held.mayHold()) return false;
       const vector = this.vectorToLink(name);
       if (vector !== undefined) this.held.hold(name, vector);
       reads++;
     }
     if (name <= this.last) this.#fillFrom = name;
+    return this.#fillFrom !== undefined;
   }
 
   /** Whether vectors can be read that are not in memory. */

@@ -31,7 +31,7 @@ export function exactNeighbours({ metric: name, dimension, rows, queries, k }: T
   const metric = metrics[name];
   const count = queries.length / dimension;
   const best: Candidates[] = new Array(count).fill(nothing);
-  const layout = layOutBlock(dimension, 4 * pieceBytes + 2 ** 22);
+  const layout = layOutBlock(dimension, 8 * pieceBytes);
   for (const { bytes, rowBytes, names } of rows) {
     const pieceRows = Math.max(1, Math.floor(pieceBytes / rowBytes));
     for (let from = 0; from < names.length; from += pieceRows) {

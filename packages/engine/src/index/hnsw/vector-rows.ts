@@ -62,7 +62,8 @@ const askedBytes = 2 ** 20;
 /** Where fewer linked rows are between two waiting ones, a scan reads them, too. */
 const gapMax = 32;
 
-const capacityFor = (dimension: number, heldMax: number, readers: number, bytesMax: number): BlockLayout => {
+/** How blocks are laid out: smaller ones where the number of vectors is limited. */
+const layoutFor = (dimension: number, heldMax: number, readers: number, bytesMax: number): BlockLayout => {
   const whole = layOutBlock(dimension, bytesMax, readers);
   const rows = Math.ceil(heldMax / blocksOfLimit);
   if (rows >= whole.capacity) return whole;
@@ -86,8 +87,7 @@ export function rowsBytes(dimension: number, rows: number, pages = Math.ceil(row
 export type SharedVectorRows = {
   readonly layout: BlockLayout;
   readonly blocks: readonly { readonly number: number; readonly block: SharedBlock }[];
-  /** The slot of the first row of each segment, and its number of rows, one after the other. */
-  readonly waiting: readonly number[];
+  readonly waiting: readonly Segment[];
   readonly waitingCount: number;
   readonly linkedCount: number;
   readonly places: SharedOrdinalMap;
@@ -147,7 +147,7 @@ export class VectorRowsView {
   /** The rows of another thread. @param slot of this one */
   static attach(
     metric: Metric,
-    { layout, blocks, waiting, places, ...counts }: SharedVectorRows,
+    { layout, blocks, places, ...others }: SharedVectorRows,
     slot: number,
   ): VectorRowsView {
     const known: (Block | undefined)[] = [];
@@ -156,17 +156,8 @@ export class VectorRowsView {
       known[number] = Block.attach(block, slot);
       ends[number] = block.length;
     }
-    const segments: Segment[] = [];
-    for (let i = 0; i < waiting.length; i += 2) {
-      const first = waiting[i];
-      segments.push({
-        number: first >>> layout.rowBits,
-        first: first & (layout.capacity - 1),
-        end: (first & (layout.capacity - 1)) + waiting[i + 1],
-      });
-    }
     const map = new OrdinalMapReader(places);
-    return new VectorRowsView(metric, layout, { blocks: known, waiting: segments, ...counts }, ends, map);
+    return new VectorRowsView(metric, layout, { ...others, blocks: known }, ends, map);
   }
 
   /** Whether a vector can be read here. One whose row was copied since cannot: it is read from the store. */
@@ -309,7 +300,7 @@ export class VectorRows {
     this.metric = metrics[metric];
     this.#options = options;
     this.#heldMax = heldMax;
-    this.#layout = capacityFor(dimension, heldMax, readers, options.blockBytesMax ?? blockBytesMax);
+    this.#layout = layoutFor(dimension, heldMax, readers, options.blockBytesMax ?? blockBytesMax);
     this.#places = new OrdinalMap(retire);
   }
 
@@ -341,14 +332,10 @@ export class VectorRows {
   }
 
   get shared(): SharedVectorRows {
-    const { capacity } = this.#layout;
     return {
       layout: this.#layout,
       blocks: this.#held.map(({ number, block }) => ({ number, block: block.shared })),
-      waiting: this.view.waiting.flatMap(({ number, first, end }) => [
-        number * capacity + first,
-        end - first,
-      ]),
+      waiting: this.view.waiting,
       waitingCount: this.#waiting,
       linkedCount: this.#linked,
       places: this.#places.shared,

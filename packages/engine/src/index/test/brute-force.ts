@@ -3,6 +3,7 @@
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { keepBest } from "../../base/top-k.ts";
 import { readFloats } from "../../vector/floats.ts";
+import { exactScore } from "../../vector/metric.ts";
 import { metrics } from "../../vector/metrics.ts";
 import type { Candidates, Visible } from "../contract.ts";
 
@@ -28,14 +29,18 @@ export class BruteForce {
     this.rows.delete(ordinal);
   }
 
+  /** The scores of all visible records. */
+  scored(query: Float32Array, visible: Visible): Map<number, number> {
+    const scored = new Map<number, number>();
+    for (const [ordinal, values] of this.rows)
+      if (visible === null || visible(ordinal))
+        scored.set(ordinal, exactScore(metrics[this.#metric], query, values));
+    return scored;
+  }
+
   /** The k best, and what ties with the k-th. */
   search(query: Float32Array, k: number, visible: Visible): Candidates {
-    const metric = metrics[this.#metric];
-    const distanceTo = metric.exactDistance(query);
-    const ordinals = [...this.rows.keys()].filter((ordinal) => visible === null || visible(ordinal));
-    const scores = ordinals.map((ordinal) =>
-      metric.score(distanceTo(this.rows.get(ordinal) as Float32Array, 0)),
-    );
-    return keepBest(Uint32Array.from(ordinals), Float64Array.from(scores), ordinals.length, k);
+    const scored = this.scored(query, visible);
+    return keepBest(Uint32Array.from(scored.keys()), Float64Array.from(scored.values()), scored.size, k);
   }
 }
