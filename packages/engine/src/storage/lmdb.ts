@@ -11,6 +11,9 @@
 //   that environment, reads included, until all handles on it are closed. The store `isBroken` then. If a write or sync of another
 //   page fails, only the commit is lost: no version contains the pages that it wrote, and the next commit writes all its pages
 //   anew, so stale pages in the system's cache do no harm.
+// - lmdb-js formats error messages in a global buffer without a lock. Two threads that get an error at the same moment can crash the
+//   process, and so can a few failed renewals, because their messages grow (both seen with lmdb-js 3.5.6). In a store whose commit
+//   failed every call fails, so no thread may open it (`#open`) or renew a read transaction in it (`beginRead`).
 // - The map grows by itself while other threads hold read transactions (seen up to 3.2 GB in our tests).
 
 import {
@@ -29,6 +32,7 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import * as lmdb from "lmdb";
 import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
+import { SharedMutex } from "../base/shared-mutex.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
 import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
@@ -37,6 +41,8 @@ import type { ReadTransaction, Store, Writer } from "./store.ts";
 
 export class LmdbStore implements Store {
   readonly #path: string;
+  /** Held while a thread of this process opens the store or commits to it. */
+  readonly #mutex: SharedMutex;
   readonly #environment: RootDatabase<Buffer, Uint8Array>;
   readonly #tables = new Map<string, Bytes>();
   #writing = false;
@@ -55,14 +61,18 @@ export class LmdbStore implements Store {
     invariant(tables.length <= 30, `the store ${path} has ${tables.length} tables`);
     this.#path = path;
     this.#spools = new SpoolFiles(path);
-    const files = [join(path, "data.mdb"), join(path, "lock.mdb")];
+    this.#mutex = storeMutex(path);
+    this.#environment = this.#mutex.hold(() => this.#open(tables));
+  }
+
+  #open(tables: readonly string[]): RootDatabase<Buffer, Uint8Array> {
+    const files = [join(this.#path, "data.mdb"), join(this.#path, "lock.mdb")];
     const isNew = !files.every(existsSync);
-    requireDiskForNew(path);
-    this.#environment = open<Buffer, Uint8Array>({
-      path,
-      noSubdir: false,
-      maxDbs: 32,
-      maxReaders: 2048,
+    requireDiskForNew(this.#path);
+    const options = { path: this.#path, noSubdir: false, maxDbs: 32, maxReaders: 2048 };
+    if (!isNew) requireWorking(options);
+    const environment = open<Buffer, Uint8Array>({
+      ...options,
       overlappingSync: false,
       encoding: "binary",
       keyEncoding: "binary",
@@ -73,18 +83,23 @@ export class LmdbStore implements Store {
       for (const name of tables)
         this.#tables.set(
           name,
-          this.#environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
+          environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
         );
     } catch (error) {
       // Creating a table is a commit, which may fail. Close the environment, or the next attempt to open would reuse the open one.
       // The error already says what is wrong; a failure to close would add nothing.
-      this.#environment.close().catch(() => {});
+      environment.close().catch(() => {});
       throw error;
     }
+    return environment;
   }
 
   write<T>(action: (writer: Writer) => T): T {
     invariant(!this.#writing, "a write is inside another write");
+    return this.#mutex.hold(() => this.#write(action));
+  }
+
+  #write<T>(action: (writer: Writer) => T): T {
     this.#writing = true;
     let thrown: unknown;
     const writer = new LmdbWriter(this.#tables, this.#spools);
@@ -163,8 +178,9 @@ export class LmdbStore implements Store {
   beginRead(): ReadTransaction {
     try {
       // lmdb-js shares a read transaction among all reads in one iteration of the event loop, so it may be older than the last
-      // commit. The reset makes the next one new.
+      // commit. After a reset, it would be renewed. A new one costs 2.5 µs more, and fails safely.
       this.#environment.resetReadTxn();
+      (this.#environment as unknown as { _commitReadTxn(): void })._commitReadTxn();
       return new LmdbReadTransaction(this.#tables, this.#environment.useReadTransaction());
     } catch (error) {
       // A commit failed in another thread, and this thread has not been notified yet.
@@ -226,6 +242,31 @@ function requireDiskForNew(path: string): void {
   }
 }
 
+/** What lmdb-js has and does not declare: its native part. */
+const { Env, Txn } = (lmdb as unknown as { nativeAddon: NativePart }).nativeAddon;
+type NativePart = {
+  Env: new () => { open(options: object, flags: number, jsFlags: number): number; close(): void };
+  Txn: new (environment: object, flags: number) => { abort(): void };
+};
+const readOnly = 0x20000;
+
+/**
+ * Makes sure that a store can be opened. All handles of a process share one environment. lmdb-js does not notice that the write
+ * transaction in which it opens a table has not begun, and never closes the handle. A read transaction tells the same safely.
+ * @throws not_ready if another handle is open on an environment whose commit failed
+ */
+function requireWorking(options: { path: string; maxDbs: number; maxReaders: number }): void {
+  const environment = new Env();
+  environment.open({ ...options, keyBytes: Buffer.alloc(64) }, 0, 0);
+  try {
+    new Txn(environment, readOnly).abort();
+  } catch (error) {
+    throw error instanceof Error && refusesAll.test(error.message) ? reopening(error) : error;
+  } finally {
+    environment.close();
+  }
+}
+
 /**
  * lmdb-js registers every database that it opens in a process-wide map and never removes it, so a closed store would keep its
  * buffers, 64 KiB each, for ever. Only diagnostics read the map. Its type is not declared.
@@ -235,6 +276,13 @@ const openDatabases = (lmdb as unknown as { allDbs: Map<string, unknown> }).allD
 function forget(closed: ReadonlySet<unknown>): void {
   for (const [name, database] of openDatabases) if (closed.has(database)) openDatabases.delete(name);
 }
+
+/** The mutexes of stores, which all threads of the process share. */
+const mutexes = SharedMutex.ofProcess("quiver:stores", 1024);
+const storeMutex = (path: string): SharedMutex =>
+  mutexes[
+    Buffer.from(path).reduce((hash, byte) => (Math.imul(hash, 31) + byte) >>> 0, 7) % mutexes.length
+  ] as SharedMutex;
 
 const nothing = new Uint8Array(0);
 /** Byte offset behind the two meta pages. */
