@@ -2,22 +2,41 @@
 
 import { defineConfig } from "vitest/config";
 
+const all = [
+  "packages/*/{src,test}/**/*.test.ts",
+  "tests/**/*.test.ts",
+  "tools/**/*.test.ts",
+  "bench/{servers,shared,sparse,text}/*.test.ts",
+  "examples/*.test.ts",
+];
+
+/**
+ * What `npm test` leaves to `npm run test:full`: tests that start programs, kill them, wait for clocks, drive a browser, or repeat
+ * something for long; and those that need the data sets of ../shared. A file that takes more than some 15 s belongs here.
+ */
+const long = [
+  "**/*.shared.test.ts",
+  "**/{kill,keeping-kill}.test.ts",
+  "tests/campaigns/**/*.test.ts",
+  "tests/{garbage,memory-at-rest,model}.test.ts",
+  "tools/{eval,launch,options}.test.ts",
+  "examples/*.test.ts",
+  "packages/cli/src/{main,backup/*,commands/*,import/foreign}.test.ts",
+  "packages/console/test/console.test.ts",
+  "packages/mcp/src/server.test.ts",
+  "packages/engine/src/database/check/*.test.ts",
+  "packages/engine/src/database/{deleted-checkpoints,filtered-recall,index-size,keeping-inverted,memory-budget,snapshots}.test.ts",
+  "packages/engine/src/database/threads/threads.test.ts",
+  "packages/engine/src/index/hnsw/{odd-vectors,walk}.test.ts",
+  "packages/engine/src/runtime/{builders,data-directory,directory-lock,readers}.test.ts",
+  "packages/server/test/{authorization,hostile,key-filters,operations,overload,threads,tls,validity}.test.ts",
+];
+
 export default defineConfig({
   test: {
     projects: [
-      {
-        extends: true,
-        test: {
-          name: "all",
-          include: [
-            "packages/*/{src,test}/**/*.test.ts",
-            "tests/**/*.test.ts",
-            "tools/**/*.test.ts",
-            "bench/{servers,shared,sparse,text}/*.test.ts",
-            "examples/*.test.ts",
-          ],
-        },
-      },
+      { extends: true, test: { name: "tests", include: all, exclude: long } },
+      { extends: true, test: { name: "long", include: long } },
       {
         // Whatever holds for a server holds for one with serving threads, too. Left out is what has threads of its own, what the same
         // code does in each thread, and what only the owner does.

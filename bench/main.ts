@@ -1,7 +1,7 @@
 // How fast is Quiver, in short?
 //
-//   npm run bench                   the short form of every benchmark; writes docs/benchmarks.md
-//   npm run bench -- --only text    some of dense, filters, sparse, shapes, text, growth, rest and servers, only printed
+//   npm run bench short                   the short form of every benchmark; writes docs/benchmarks.md
+//   npm run bench short -- --only text    some of dense, filters, sparse, shapes, text, growth, rest and servers, only printed
 //
 // Some half an hour. Each part is the benchmark of its own page with fewer rows, queries and rivals. Engines are asked the same queries in
 // turns, so the ratios are those of one moment on one machine.

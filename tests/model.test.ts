@@ -1,7 +1,7 @@
 // Random sequences of all operations on several collections, with restarts, against the model.
 //
 // A failure prints its seed and path; QUIVER_SEED and QUIVER_RUNS repeat and lengthen the test
-// (`npm run test:model` runs the long form).
+// (`npm run campaign model` runs the long form).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,8 +1,9 @@
-// Is everything in order? This is `npm test` and `npm run check`; CI runs it in a clone without neighbours (.ci/run).
+// Is everything in order? This is `npm test`, `npm run check` and `npm run test:full`. CI runs all steps in a clone without neighbours
+// (.ci/run).
 //
-//   npm run check                          all steps, in the order of the table below
+//   npm test                               the steps of a minute or two, in the order of the table below
+//   npm run test:full                      all steps
 //   npm run check -- --only floors,links   some of them
-//   npm run check -- --only shared         the tests that need the data sets of ../shared
 //
 // There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
 // its failures; after a group with a failure the check stops.
@@ -29,8 +30,8 @@ type Step = {
   name: string;
   what: string;
   run: () => Promise<Outcome>;
-  /** A part of another step, which runs only on request. */
-  isPart?: true;
+  /** Whether only the full check has it, or only a call that names it, because it is a part of another step. Otherwise every check. */
+  when?: "full" | "named";
 };
 
 const root = resolve(import.meta.dirname, "..");
@@ -71,14 +72,26 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
-    { name: "packages", what: "the published packages in an empty project", run: packages },
-    { name: "site", what: "the site of the documents", run: site },
-    { name: "tests", what: "tests (vitest)", run: () => tests() },
+    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=tests"]) },
+    {
+      name: "long",
+      what: "long tests: programs, kills, campaigns, browsers",
+      when: "full",
+      run: () => tests(["--project=long"]),
+    },
+    {
+      name: "threads",
+      what: "tests of a server, with serving threads",
+      when: "full",
+      run: () => tests(["--project=with serving threads"]),
+    },
+    { name: "packages", what: "the published packages in an empty project", when: "full", run: packages },
+    { name: "site", what: "the site of the documents", when: "full", run: site },
     {
       name: "shared",
-      what: "those of the tests that need the data sets of ../shared",
-      run: () => tests(".shared.test."),
-      isPart: true,
+      what: "those of the long tests that need the data sets of ../shared",
+      when: "named",
+      run: () => tests(["--project=long", ".shared.test."]),
     },
   ],
 ];
@@ -103,12 +116,12 @@ async function site(): Promise<Outcome> {
   return { errors: code === 0 ? [] : [output.trimEnd()] };
 }
 
-/** Runs all tests, or the files whose path contains a text; vitest prints its own progress. */
-async function tests(...files: readonly string[]): Promise<Outcome> {
+/** Runs the tests that arguments of vitest select; vitest prints its own progress. */
+async function tests(selection: readonly string[]): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
   rmSync(testReport, { force: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
-  const args = [binary("vitest/vitest.mjs"), "run", ...reporters, ...files];
+  const args = [binary("vitest/vitest.mjs"), "run", ...reporters, ...selection];
   const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit" }));
   if (code !== 0) {
     const ending = `vitest ended with ${signal ?? `exit code ${code}`}; its report is above`;
@@ -189,7 +202,7 @@ async function report(step: Step, counts: string[], closings: string[]): Promise
   return !failed;
 }
 
-async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
+async function check(isWanted: (step: Step) => boolean): Promise<boolean> {
   const startMs = performance.now();
   const counts: string[] = [];
   const closings: string[] = [];
@@ -197,7 +210,7 @@ async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
   let stepsRun = 0;
   for (const group of groups) {
     for (const step of group) {
-      if (only === undefined ? step.isPart : !only.has(step.name)) continue;
+      if (!isWanted(step)) continue;
       stepsRun++;
       if (!(await report(step, counts, closings))) failed.push(step.name);
     }
@@ -209,14 +222,16 @@ async function check(only: ReadonlySet<string> | undefined): Promise<boolean> {
   return failed.length === 0;
 }
 
-/** The steps named by --only; undefined for all. */
-function selection(): ReadonlySet<string> | undefined {
-  const { only } = parseArgs({ options: { only: { type: "string" } } }).values;
-  if (only === undefined) return undefined;
+/** The steps that --only names, all with --full, or those of every check. */
+function selection(): (step: Step) => boolean {
+  const { only, full } = parseArgs({
+    options: { only: { type: "string" }, full: { type: "boolean" } },
+  }).values;
+  if (only === undefined) return ({ when }) => when === undefined || (full === true && when === "full");
   const known = groups.flat().map(({ name }) => name);
   const wanted = only.split(",").map((name) => name.trim());
   const unknown = wanted.filter((name) => !known.includes(name));
-  if (unknown.length === 0) return new Set(wanted);
+  if (unknown.length === 0) return ({ name }) => wanted.includes(name);
   console.error(`check: no step is called ${unknown.join(", ")}; there are ${known.join(", ")}`);
   process.exit(2);
 }

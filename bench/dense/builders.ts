@@ -1,6 +1,6 @@
 // How much faster do two builder threads build than one?
 //
-//   npm run bench:dense:builders     prints; 20,000 of the generated 128-d vectors first, then 100,000
+//   npm run bench dense-builders     prints; 20,000 of the generated 128-d vectors first, then 100,000
 //
 // Wall time from the first record to the last link, with the two cases alternating. The machine needs a core for each builder, and part of
 // another for the thread that assigns the jobs.

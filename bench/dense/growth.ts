@@ -1,7 +1,7 @@
 // Does the cost of a search grow as the logarithm of the number of vectors?
 //
-//   npm run bench:dense:growth                  writes docs/benchmarks-dense-growth.md and its picture
-//   npm run bench:dense:growth -- --max 100000  the first steps only, which are only printed
+//   npm run bench dense-growth                  writes docs/benchmarks-dense-growth.md and its picture
+//   npm run bench dense-growth -- --max 100000  the first steps only, which are only printed
 //
 // One index grows from step to step and gets the same queries at each step, with the beam widths of the dense benchmark; the cost at a
 // recall of 0.95 (and 0.99) is interpolated between beam widths. The first rows of the generated set are a sample of the whole, because its
@@ -175,7 +175,7 @@ function pageOf(measured: readonly Step[], dataType: string): string {
   const heads = recalls.map((recall) => `CPU ms at ${recall} | beam | ms / log10 N | times the first`);
   return `# Dense search: growth
 
-Written by \`npm run bench:dense:growth\` ([bench/dense/growth.ts](../bench/dense/growth.ts)); do not edit. Goal: grows as log N. One index of ${dataType} codes, M = 16, ef_construction = 200, grows over the first rows of "${titleOf(setName)}"; CPU milliseconds a query at a recall@${k}, linear between beams, medians of ${values.rounds} rounds, ${values.queries} queries. ${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? "unknown processor"}.
+Written by \`npm run bench dense-growth\` ([bench/dense/growth.ts](../bench/dense/growth.ts)); do not edit. Goal: grows as log N. One index of ${dataType} codes, M = 16, ef_construction = 200, grows over the first rows of "${titleOf(setName)}"; CPU milliseconds a query at a recall@${k}, linear between beams, medians of ${values.rounds} rounds, ${values.queries} queries. ${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? "unknown processor"}.
 
 | N | times the first | ${heads.join(" | ")} | build CPU s so far |
 |${"---|".repeat(3 + 4 * recalls.length)}

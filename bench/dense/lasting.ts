@@ -1,6 +1,6 @@
 // Is an index that has replaced every vector three times over as good as a fresh one?
 //
-//   npm run bench:dense:lasting [-- --rows 20000 --rounds 3]
+//   npm run bench dense-lasting [-- --rows 20000 --rounds 3]
 //
 // Vectors of glove100-100k (cosine), which are shuffled first, are replaced in random order, each time by others of the set; searches find
 // the latest vectors. Then the index runs its maintenance, as in an idle collection. The changed index and one built from the same vectors
@@ -138,7 +138,7 @@ const atBeams = [32, 128].flatMap((ef) => {
 });
 const text = `# After every vector was replaced ${rounds} times
 
-Written by \`npm run bench:dense:lasting\`: ${whole(count)} vectors of glove100-100k (cosine), each replaced ${rounds} times in random order, against an index that was
+Written by \`npm run bench dense-lasting\`: ${whole(count)} vectors of glove100-100k (cosine), each replaced ${rounds} times in random order, against an index that was
 built from the same vectors; one thread, median of ${turns} turns of ${queries.length} queries.
 
 ${[head(["", "fresh", "replaced", "ratio"]), ...atBeams, ...targets, line(["bytes of codes and links", whole(bytes[0]), whole(bytes[1]), (bytes[1] / bytes[0]).toFixed(3)])].join("\n")}

@@ -1,8 +1,8 @@
 // How fast is the HNSW index compared with its rivals at equal recall, and what does it cost to build?
 //
-//   npm run bench:dense                                      the sets of its page; writes docs/benchmarks-dense.md
-//   npm run bench:dense -- --sets siftsmall --rounds 5       one set; the others stay on the page
-//   npm run bench:dense -- --sets mnist --rows 5000          a trial with the first rows, only printed
+//   npm run bench dense                                      the sets of its page; writes docs/benchmarks-dense.md
+//   npm run bench dense -- --sets siftsmall --rounds 5       one set; the others stay on the page
+//   npm run bench dense -- --sets mnist --rows 5000          a trial with the first rows, only printed
 //   node tools/launch.mjs run bench/dense/report.ts          regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --rounds 3  --queries 400  --rows COUNT  --beams 10,16,...

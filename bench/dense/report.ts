@@ -145,7 +145,7 @@ export function writeReport(): void {
   });
   const page = `# Dense search: benchmarks
 
-Written by \`npm run bench:dense\` ([bench/dense](../bench/dense/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time, with M = 16 and ef_construction = 200. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the beams around it. In brackets: how many times the CPU time of Quiver's best. "At most" says that the smallest beam (ef = ${k}) has more recall already. Bytes a vector are those that the engine tells, and the growth of its process, with vectors and all. Other work may share the machine: ratios are worth more than milliseconds. Not every engine was run on every set: a set's table says which were.
+Written by \`npm run bench dense\` ([bench/dense](../bench/dense/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries in turns, one at a time, with M = 16 and ef_construction = 200. CPU time is that of all threads of the process, its median over rounds; a cost at a recall is linear between the beams around it. In brackets: how many times the CPU time of Quiver's best. "At most" says that the smallest beam (ef = ${k}) has more recall already. Bytes a vector are those that the engine tells, and the growth of its process, with vectors and all. Other work may share the machine: ratios are worth more than milliseconds. Not every engine was run on every set: a set's table says which were.
 
 ## Quiver's best against the best rival
 

@@ -1,6 +1,6 @@
 // How soon does a collection of a million vectors answer after a start?
 //
-//   npm run bench:dense:start [-- --rows 1000000 --tail 10000]
+//   npm run bench dense-start [-- --rows 1000000 --tail 10000]
 //
 // A real server takes the vectors over HTTP, builds its index, and is stopped. It is started again and searched at once. Then it gets the
 // last `tail` vectors, is killed, and is started once more, which replays those vectors from the log. Written to
@@ -162,7 +162,7 @@ try {
   ];
   const text = `# Starting with ${whole(rows)} vectors
 
-Written by \`npm run bench:dense:start\`: a real server with ${whole(rows)} vectors of ${set.dimension} dimensions (\`clusters128-1m\`), stopped and started
+Written by \`npm run bench dense-start\`: a real server with ${whole(rows)} vectors of ${set.dimension} dimensions (\`clusters128-1m\`), stopped and started
 again. The graph was built with an \`ef_construction\` of ${efConstruction}, which the start does not depend on. Times are of the wall, on a machine that others use too, with files in the page cache.
 
 ${table.join("\n")}

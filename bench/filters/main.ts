@@ -1,7 +1,7 @@
 // What does a filter cost, at every selectivity, beside the rivals that filter?
 //
-//   npm run bench:filters                                    writes docs/benchmarks-filters.md
-//   npm run bench:filters -- --rows 5000 --queries 20        a trial, only printed
+//   npm run bench filters                                    writes docs/benchmarks-filters.md
+//   npm run bench filters -- --rows 5000 --queries 20        a trial, only printed
 //   node tools/launch.mjs run bench/filters/report.ts        regenerates the page from the stored result
 //
 //   --engines NAME,...  --rounds 3  --queries 40  --rows 40000

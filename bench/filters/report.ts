@@ -173,7 +173,7 @@ export function writeReport(): void {
   });
   const page = `# Filtered dense search: benchmarks
 
-Written by \`npm run bench:filters\` ([bench/filters](../bench/filters/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries with the same filters in turns, one at a time, with M = 16 and one beam width for all. CPU time in milliseconds is that of all threads of the process, its median over rounds after one that warms up; in brackets how many times that of the whole database; below it recall@10 against the exact search among the matching records. Other work may share the machine: ratios are worth more than milliseconds. [How filters work](decisions/filters.md).
+Written by \`npm run bench filters\` ([bench/filters](../bench/filters/main.ts)); do not edit. Each engine runs in a process of its own, and all are asked the same queries with the same filters in turns, one at a time, with M = 16 and one beam width for all. CPU time in milliseconds is that of all threads of the process, its median over rounds after one that warms up; in brackets how many times that of the whole database; below it recall@10 against the exact search among the matching records. Other work may share the machine: ratios are worth more than milliseconds. [How filters work](decisions/filters.md).
 
 ## Goals
 

@@ -1,8 +1,8 @@
 // What does the whole engine cost as a collection grows from 10,000 to 1,000,000 records?
 //
-//   npm run bench:growth -- --write                         writes docs/benchmarks-growth.md and its pictures
-//   npm run bench:growth -- --write --resume                only the steps that are not stored yet
-//   npm run bench:growth -- --subjects dense --max 30000    the first steps of one kind of search, only printed
+//   npm run bench growth -- --write                         writes docs/benchmarks-growth.md and its pictures
+//   npm run bench growth -- --write --resume                only the steps that are not stored yet
+//   npm run bench growth -- --subjects dense --max 30000    the first steps of one kind of search, only printed
 //   node tools/launch.mjs run bench/growth/report.ts        regenerates the page from stored results
 //
 //   --engines NAME,...  --rounds 3  --queries 200

@@ -1,6 +1,6 @@
 // What does it cost the server to make records durable, and how much space do they take?
 //
-//   npm run bench:ingest [-- --records 10000 --dimension 768 --per 500 --rounds 3 --clients 64 --small 6400 --write]
+//   npm run bench ingest [-- --records 10000 --dimension 768 --per 500 --rounds 3 --clients 64 --small 6400 --write]
 //
 // One server in its own process. For each form of a body, a client writes all records into a new collection without an index, one request
 // after the other, with and without a transaction; JSON.parse of the same records as JSON is measured in between, in this process. Then

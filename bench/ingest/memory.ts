@@ -1,6 +1,6 @@
 // What does the memory of a server consist of while and after records are written?
 //
-//   npm run bench:memory [-- --records 50000 --dimension 768 --per 500 --form base64]
+//   npm run bench memory [-- --records 50000 --dimension 768 --per 500 --form base64]
 //
 // A server with one dense index gets the records by one client. Its memory is read from /proc (Linux): at rest with and without serving
 // threads, at its most during the load, when it has rested after it, and after a restart. It is compared with what `status` tells of the

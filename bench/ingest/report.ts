@@ -76,7 +76,7 @@ export function page({ forms, parseMs, singles, records, dimension, per, rounds,
   ];
   return `# What it costs to write records
 
-Written by \`npm run bench:ingest -- --write\`: ${whole(records)} records of ${dimension} numbers, ${per} in each request, sent by one client, one request
+Written by \`npm run bench ingest -- --write\`: ${whole(records)} records of ${dimension} numbers, ${per} in each request, sent by one client, one request
 after the other, into a collection without an index. Each is acknowledged when it is on disk. JSON.parse takes ${whole(parseMs)} ms of
 processor time for the same records as JSON.
 

@@ -1,7 +1,7 @@
 // What does a search of the embedded engine cost besides its index?
 //
-//   npm run bench:overhead                                   all cases; writes docs/benchmarks-overhead.md
-//   npm run bench:overhead -- --cases dense-glove,text       some cases, only printed
+//   npm run bench overhead                                   all cases; writes docs/benchmarks-overhead.md
+//   npm run bench overhead -- --cases dense-glove,text       some cases, only printed
 //
 //   --cases NAME,...  --rows 50000  --rounds 40  --queries 200
 //
@@ -93,7 +93,7 @@ const pageOf = (
 ): string =>
   `# What the embedded engine costs besides its index
 
-Written by \`npm run bench:overhead\` ([bench/overhead/main.ts](../bench/overhead/main.ts)); do not edit. Processor time of the process for one search with \`top_k\` 10. The engine checks the request, sees one version, searches, ranks, and fetches ids and documents; the index alone gets a query that is ready and returns ordinals. Both hold the same records and take turns in one process; medians of ${rounds} turns of ${queries} queries. "More" is the median of the differences of two turns next to each other, "more at best" the difference of the two fastest turns, which other work on the machine disturbs least. The goal is ${goalUs} µs.
+Written by \`npm run bench overhead\` ([bench/overhead/main.ts](../bench/overhead/main.ts)); do not edit. Processor time of the process for one search with \`top_k\` 10. The engine checks the request, sees one version, searches, ranks, and fetches ids and documents; the index alone gets a query that is ready and returns ordinals. Both hold the same records and take turns in one process; medians of ${rounds} turns of ${queries} queries. "More" is the median of the differences of two turns next to each other, "more at best" the difference of the two fastest turns, which other work on the machine disturbs least. The goal is ${goalUs} µs.
 
 ${tableOf(measured)}
 

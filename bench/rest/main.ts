@@ -1,6 +1,6 @@
 // What does a search through REST cost the server, compared with the least server that could answer it?
 //
-//   npm run bench:rest [-- --requests 2000 --rounds 7 --records 10,2000 --warm 80000 --write]
+//   npm run bench rest [-- --requests 2000 --rounds 7 --records 10,2000 --warm 80000 --write]
 //
 // Two servers, each in its own process, and one client with eight connections that drives them in turns: Quiver, and node:http alone
 // (bare-server.ts) with the same bodies and answers of the same size. With ten records, all of which are found, little of the cost is the

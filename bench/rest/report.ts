@@ -62,7 +62,7 @@ export function page(
   const least = Math.min(...measured.map(({ records }) => records));
   return `# What a search costs through REST
 
-Written by \`npm run bench:rest -- --write\`: processor time of the server's whole process for one dense search of 768 numbers with ten
+Written by \`npm run bench rest -- --write\`: processor time of the server's whole process for one dense search of 768 numbers with ten
 results. Quiver runs as \`quiver serve\` starts it, with a key and its log. The bare server is node:http alone: it reads and parses the same
 body, makes 32-bit floats of the vector, and answers with ten results, without key, checks or search. One client with eight connections
 drives both in turns.

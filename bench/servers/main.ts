@@ -1,8 +1,8 @@
 // What does a search cost the whole engine as a server, beside other servers?
 //
-//   npm run bench:servers                                            all sets and sizes, only printed
-//   npm run bench:servers -- --write                                 writes docs/benchmarks-servers.md
-//   npm run bench:servers -- --sets glove-cosine --sizes 10000       some of them; with --write the others stay on the page
+//   npm run bench servers                                            all sets and sizes, only printed
+//   npm run bench servers -- --write                                 writes docs/benchmarks-servers.md
+//   npm run bench servers -- --sets glove-cosine --sizes 10000       some of them; with --write the others stay on the page
 //   node tools/launch.mjs run bench/servers/report.ts                regenerates the page from stored results
 //
 //   --servers NAME,...  --rounds 3  --turn 1000 and --warm 7000 (milliseconds)  --queries 200

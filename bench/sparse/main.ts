@@ -1,9 +1,9 @@
 // How fast is the sparse index compared with its rivals, exactly and at reduced recall?
 //
-//   npm run bench:sparse                                  both sets; writes docs/benchmarks-sparse.md
-//   npm run bench:sparse -- --sets scifact                one set; the other stays on the page
-//   npm run bench:sparse -- --sets splade --rows 20000    a trial with the first rows, only printed
-//   npm run bench:sparse -- --engines quiver,plain        some engines, only printed
+//   npm run bench sparse                                  both sets; writes docs/benchmarks-sparse.md
+//   npm run bench sparse -- --sets scifact                one set; the other stays on the page
+//   npm run bench sparse -- --sets splade --rows 20000    a trial with the first rows, only printed
+//   npm run bench sparse -- --engines quiver,plain        some engines, only printed
 //   node tools/launch.mjs run bench/sparse/report.ts      regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --keep  --rounds 5  --queries 500  --rows COUNT  --thresholds 0.8,...,0

@@ -1,7 +1,7 @@
 // How many times faster than a plain loop is a sparse search, whatever the data are like?
 //
-//   npm run bench:sparse:shapes                               all shapes (shapes.ts); writes docs/benchmarks-sparse-shapes.md
-//   npm run bench:sparse:shapes -- --shapes 11k-44-learned    some shapes, only printed
+//   npm run bench sparse-shapes                               all shapes (shapes.ts); writes docs/benchmarks-sparse-shapes.md
+//   npm run bench sparse-shapes -- --shapes 11k-44-learned    some shapes, only printed
 //
 //   --shapes NAME,...  --rounds 5  --queries 100
 //

@@ -137,7 +137,7 @@ export function pageOf(results: readonly SetResult[]): string {
       : "All passages are those of the dictionaries.";
   return `# Text search: growth
 
-Written by \`npm run bench:text:growth\` ([bench/text/growth.ts](../bench/text/growth.ts)); do not edit. The words alone, without stems and stop words, the same queries at every step, OR, BM25 with k1 = ${k1} and b = ${b}, the ${k} best. ${made} Each engine has a process of its own; they are asked in turns; CPU milliseconds a query, of all threads, the median of ${last.rounds} rounds of ${last.queryCount} queries. "ns a posting" is that cost over all postings of a query's terms, whether the engine looks at them or not. ${last.day}, ${last.processor}.
+Written by \`npm run bench text-growth\` ([bench/text/growth.ts](../bench/text/growth.ts)); do not edit. The words alone, without stems and stop words, the same queries at every step, OR, BM25 with k1 = ${k1} and b = ${b}, the ${k} best. ${made} Each engine has a process of its own; they are asked in turns; CPU milliseconds a query, of all threads, the median of ${last.rounds} rounds of ${last.queryCount} queries. "ns a posting" is that cost over all postings of a query's terms, whether the engine looks at them or not. ${last.day}, ${last.processor}.
 
 ${table(results, ways)}
 

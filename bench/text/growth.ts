@@ -1,8 +1,8 @@
 // How does the cost of a text search grow with the number of passages?
 //
-//   npm run bench:text:growth                            writes docs/benchmarks-text-growth.md and its picture
-//   npm run bench:text:growth -- --max 20000             the first steps, only printed
-//   npm run bench:text:growth -- --max 200000 --keep     the first steps, on the page
+//   npm run bench text-growth                            writes docs/benchmarks-text-growth.md and its picture
+//   npm run bench text-growth -- --max 20000             the first steps, only printed
+//   npm run bench text-growth -- --max 200000 --keep     the first steps, on the page
 //
 //   --engines quiver,plain  --rounds 5  --queries 500
 //

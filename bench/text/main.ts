@@ -1,8 +1,8 @@
 // How fast is the text index compared with its rivals, and does each of them find the right results?
 //
-//   npm run bench:text                                          both sets; writes docs/benchmarks-text.md
-//   npm run bench:text -- --sets words --engines quiver,plain   a part; only printed if engines are left out
-//   npm run bench:text -- --rows 10000                          a trial with the first passages, only printed
+//   npm run bench text                                          both sets; writes docs/benchmarks-text.md
+//   npm run bench text -- --sets words --engines quiver,plain   a part; only printed if engines are left out
+//   npm run bench text -- --rows 10000                          a trial with the first passages, only printed
 //   node tools/launch.mjs run bench/text/report.ts              regenerates the page from stored results
 //
 //   --sets NAME,...  --engines NAME,...  --keep  --rounds 5  --queries 500  --rows COUNT

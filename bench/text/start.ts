@@ -1,7 +1,7 @@
 // How long does a collection of many passages take to come back after a restart, how long does building stop requests, and how
 // much memory does it take?
 //
-//   npm run bench:text:start [-- --rows 1000000 --positions --builders 1]
+//   npm run bench text-start [-- --rows 1000000 --positions --builders 1]
 //
 // Builds a text index over existing records, closes, and starts again: from the checkpoint, and from the records. With a million passages
 // the results go to docs/benchmarks-text-start.md.
@@ -144,7 +144,7 @@ async function run(): Promise<void> {
     ];
     const text = `# A text index of ${whole(count)} passages
 
-Written by \`npm run bench:text:start\`; do not edit. ${whole(real)} passages of two dictionaries${count > real ? ` and ${whole(count - real)} made of their sentences` : ""}, English with
+Written by \`npm run bench text-start\`; do not edit. ${whole(real)} passages of two dictionaries${count > real ? ` and ${whole(count - real)} made of their sentences` : ""}, English with
 stemming${values.positions ? ", with positions" : ""}. A stretch is processor time of the request thread between two turns of a timer of one millisecond: so long can
 a request wait for building. The process had ${mebibytes(before)} of its own before the index was made.
 

@@ -1,6 +1,6 @@
 // What does a second serving thread bring, and what does it cost?
 //
-//   npm run bench:threads [-- --records 20000 --seconds 5 --rounds 5 --connections 8 --write]
+//   npm run bench threads [-- --records 20000 --seconds 5 --rounds 5 --connections 8 --write]
 //
 // Three servers with the same records, each in its own process: with one serving thread, with as many as there are cores, and as `quiver
 // serve` decides. One client loads them in turns: searches, upserts of one record, and nine searches to one upsert; once a client that only
@@ -211,7 +211,7 @@ if (values.write)
     "benchmarks-threads.md",
     `# One serving thread, and one a core
 
-Made by \`npm run bench:threads -- --write\` on ${cpus().length} cores (${cpus()[0].model}), Node.js ${process.version}. ${records} records of 768 numbers, vectors as base64, \`top_k\` ${topK}, ${connections} connections; ${rounds} rounds of ${seconds} seconds for each server, in turns; medians. The client runs on the same cores: what it takes is missing to the server, and only more cores than the client needs would show the whole gain.
+Made by \`npm run bench threads -- --write\` on ${cpus().length} cores (${cpus()[0].model}), Node.js ${process.version}. ${records} records of 768 numbers, vectors as base64, \`top_k\` ${topK}, ${connections} connections; ${rounds} rounds of ${seconds} seconds for each server, in turns; medians. The client runs on the same cores: what it takes is missing to the server, and only more cores than the client needs would show the whole gain.
 
 ${table}
 

@@ -31,7 +31,7 @@ afterEach(() => {
 
 test("a campaign writes its figures with the command that repeats it", async () => {
   expect(await counting(["--seed", "7", "--to", "5", "--only", "a b", "--figures"])).toEqual([
-    ['npm run test:counting -- --seed 7 --to 5 --only "a b"', { sum: 5, seed: 7 }],
+    ['npm run campaign counting -- --seed 7 --to 5 --only "a b"', { sum: 5, seed: 7 }],
   ]);
   expect(await counting(["--seed", "7"])).toEqual([]);
 });

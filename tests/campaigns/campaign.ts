@@ -1,6 +1,6 @@
 // What do all campaigns share?
 //
-// A campaign is a program: `node tests/campaigns/NAME.ts [--OPTION VALUE]...`, and `npm run test:NAME` is its long form. Besides its own
+// A campaign is a program: `node tests/campaigns/NAME.ts [--OPTION VALUE]...`, and `npm run campaign NAME` is its long form (tools/programs.ts). Besides its own
 // options each has
 //
 //   --seed N           repeats the random choices of a run; the seed is always printed
@@ -26,7 +26,7 @@ export type Say = (line: string) => void;
 export const say: Say = (line) => void process.stdout.write(`${line}\n`);
 
 export type Campaign<O extends Values, C> = {
-  /** Names the npm script and the place in docs/reliability.md. */
+  /** Names it for `npm run campaign`, and the place in docs/reliability.md. */
   readonly name: string;
   /** Its own options with their defaults. The seed is random unless it has a default here. */
   readonly options: O;
@@ -107,7 +107,7 @@ function repeatOf(name: string, given: Values): string {
       ? `--${flag}`
       : `--${flag} ${/\s/.test(String(value)) ? JSON.stringify(value) : value}`;
   });
-  return `npm run test:${name} -- ${flags.join(" ")}`;
+  return `npm run campaign ${name} -- ${flags.join(" ")}`;
 }
 
 async function whileTelling<C, T>(

@@ -3,7 +3,7 @@ import { TemporaryFolder } from "./campaign.ts";
 import { failpointCampaign, failpoints } from "./failpoints.ts";
 import { ServerProcess } from "./server-process.ts";
 
-/** One of each kind; `npm run test:failpoints` runs all. */
+/** One of each kind; `npm run campaign failpoints` runs all. */
 const names = [
   "checkpoint:renamed",
   "checkpoint:written",

@@ -3,10 +3,10 @@
 // Every kind of odd data (tests/odd-data), with every metric, type of codes and order of arrival (odd-data/modes), is compared with exact
 // scores (odd-data/truth). The requirements are in odd-data/marks. hnswlib runs the same cases, and both results are reported.
 //
-//   npm run test:odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
-//   npm run test:odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
-//   npm run test:odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
-//   npm run test:odd-data -- --mode drawn --figures      the same with one mode for each case
+//   npm run campaign odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
+//   npm run campaign odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
+//   npm run campaign odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
+//   npm run campaign odd-data -- --mode drawn --figures      the same with one mode for each case
 //
 // Each case depends only on the seed and on its names, so naming it repeats it.
 

@@ -1,4 +1,4 @@
-// A short form of security.ts; `npm run test:security` is the long one.
+// A short form of security.ts; `npm run campaign security` is the long one.
 
 import { expect, test } from "vitest";
 import { probeSecurity } from "./security.ts";

@@ -97,6 +97,18 @@ describe("[K2] a task that fails", () => {
     expect([forgotten.calls(), stopped.calls()]).toEqual([1, 1]);
   });
 
+  it("after a time runs once and is retried, and does not run after the stop", async () => {
+    const { act, calls } = failing(1, "rejects");
+    background.after("t", 1, act);
+    expect(calls()).toBe(0);
+    await until(() => told.includes("t done"));
+    expect(calls()).toBe(2);
+    background.after("u", 1, act);
+    background.stop();
+    await sleep(50);
+    expect(calls()).toBe(2);
+  });
+
   it("repeatedly continues after a success, and survives a listener that fails, too", async () => {
     const deaf = new Background({
       onFailed: () => {

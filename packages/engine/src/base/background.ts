@@ -96,6 +96,17 @@ export class Background {
     };
   }
 
+  /** Runs a task once after a time, unless everything is stopped before. Does not keep the process alive. */
+  after(task: string, ms: number, act: Act): void {
+    const timer = inBackground(
+      setTimeout(() => {
+        this.#timers.delete(timer);
+        this.run(task, act);
+      }, ms),
+    );
+    this.#timers.add(timer);
+  }
+
   /** Handles the failure of a task. @param again runs it again */
   failed(task: string, error: unknown, again: Act): void {
     if (this.#isStopped) return;

@@ -196,7 +196,10 @@ export class OpenCollection {
     gate.close(reason);
     this.#parts.records.stop(reason);
     this.#parts.checks.stop(reason);
-    if (isKept) await this.#parts.load.checkpointIndexes();
+    if (isKept) {
+      await this.#parts.load.checkpointIndexes();
+      await this.#parts.transactions.note();
+    }
     const { indexer } = this.#state;
     this.#state.indexer = null;
     indexer?.stop(reason);

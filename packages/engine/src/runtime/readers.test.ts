@@ -1,4 +1,4 @@
-// Do readers in other threads get right answers, while the owners of the collections change them? For longer: `npm run test:readers`.
+// Do readers in other threads get right answers, while the owners of the collections change them? For longer: `npm run campaign readers`.
 
 import { expect, test } from "vitest";
 import { hammerDrivers } from "../index/testing/hammer-drivers.ts";

@@ -32,10 +32,10 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import * as lmdb from "lmdb";
 import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
-import { SharedMutex } from "../base/shared-mutex.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
 import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
+import { SharedMutex } from "./shared-mutex.ts";
 import { SpoolFiles } from "./spool-files.ts";
 import type { ReadTransaction, Store, Writer } from "./store.ts";
 

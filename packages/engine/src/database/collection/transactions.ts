@@ -29,6 +29,12 @@ import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 import type { Writes } from "./writes.ts";
 
+/**
+ * How long completion times wait to be written, together. On a disk that fails each commit this is the only write of a store that was just
+ * opened again: at once, it would break the store again and again, and no read would get through.
+ */
+const notingMs = 1_000;
+
 export class Transactions {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
@@ -39,6 +45,7 @@ export class Transactions {
   readonly #completedMs = new Map<string, number>();
   /** Completion times that are being written. */
   readonly #completing = new Set<string>();
+  #isNotingSoon = false;
 
   constructor(state: CollectionState, memory: CollectionMemory, writes: Writes) {
     this.#state = state;
@@ -243,8 +250,22 @@ export class Transactions {
       this.#indexingTransactions.delete(id);
       this.#completedMs.set(id, completedMs);
     }
+    if (this.#isNotingSoon || this.#completedMs.size === this.#completing.size) return;
+    this.#isNotingSoon = true;
+    this.#state.background.after("noting that transactions are indexed", notingMs, () => {
+      this.#isNotingSoon = false;
+      return this.#noteCompleted();
+    });
+  }
+
+  /** Writes the completion times that wait, because the collection is closed. Never throws. */
+  async note(): Promise<void> {
     if (this.#completedMs.size > this.#completing.size)
-      this.#state.background.run("noting that transactions are indexed", () => this.#noteCompleted());
+      await new Promise<void>((resolve) => {
+        this.#state.background.once("noting that transactions are indexed", () =>
+          this.#noteCompleted().finally(resolve),
+        );
+      });
   }
 
   /** Writes completion times to the store. If that fails, nothing is lost: the next start determines them again. */

@@ -1,7 +1,7 @@
 // How do threads of a process exclude each other for a short while?
 
 import { getEnvironmentData, setEnvironmentData } from "node:worker_threads";
-import { invariant } from "./invariant.ts";
+import { invariant } from "../base/invariant.ts";
 
 const free = 0;
 const held = 1;
