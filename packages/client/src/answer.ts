@@ -7,8 +7,7 @@
 //   unanswered   unknown: the connection broke, or something between client and server responded
 //   answered     the server decided; sending it again would get the same response
 
-import type { ErrorCode, ErrorDetails } from "@quiverdb/protocol/errors";
-import { errorKinds, QuiverError } from "@quiverdb/protocol/errors";
+import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
 
 export type Fate = "refused" | "unanswered" | "answered";
 

@@ -5,8 +5,7 @@
 
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Database } from "../src/client.ts";
-import { isQuiverError, QuiverError, RawRecord, type RecordInput } from "../src/client.ts";
+import { type Database, isQuiverError, QuiverError, RawRecord, type RecordInput } from "../src/client.ts";
 
 /** Records with a vector of two numbers, a sparse vector, and a text. */
 export const animals: RecordInput[] = [

@@ -9,8 +9,7 @@
 //
 // Maximal marginal relevance is the database's own: `mmrThreshold` is 1 - diversity.
 
-import type { BaseNode } from "@llamaindex/core/schema";
-import { MetadataMode, TextNode } from "@llamaindex/core/schema";
+import { type BaseNode, MetadataMode, TextNode } from "@llamaindex/core/schema";
 import {
   BaseVectorStore,
   metadataDictToNode,

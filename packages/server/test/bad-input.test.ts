@@ -5,8 +5,7 @@
 
 import { Database } from "@quiverdb/client/database";
 import { EmbeddedTransport } from "@quiverdb/database/embedded";
-import type { OperationName } from "@quiverdb/engine/operations/operations";
-import { operations } from "@quiverdb/engine/operations/operations";
+import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { TSchema } from "typebox";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {

@@ -7,8 +7,7 @@
 // until the bad record is alone. After an error the next request is small, and the size doubles with each success: a file in which every
 // record is bad costs one small request per line instead of a batch per line.
 
-import type { QuiverError } from "@quiverdb/client";
-import { isQuiverError } from "@quiverdb/client";
+import { isQuiverError, type QuiverError } from "@quiverdb/client";
 import { reasonOf } from "@quiverdb/import/record-reason";
 import type { Item } from "./item.ts";
 

@@ -14,8 +14,7 @@ import { setFlagsFromString } from "node:v8";
 import { ConfigError, completeConfig, type ServerConfig } from "@quiverdb/server/config";
 import type { RunningServer } from "@quiverdb/server/running-server";
 import { CommandError, exitCodes, UsageError } from "../exit-codes.ts";
-import type { ResolvedSettings, SettingInputs } from "./settings.ts";
-import { findConfigFile, resolveSettings } from "./settings.ts";
+import { findConfigFile, type ResolvedSettings, resolveSettings, type SettingInputs } from "./settings.ts";
 
 /** Runs the server until a signal; returns the exit code of the process. */
 export async function serve(flags: SettingInputs["flags"], env: SettingInputs["env"]): Promise<number> {

@@ -8,8 +8,7 @@ import type {
 } from "@quiverdb/protocol/shapes/index-definition";
 import { useState } from "preact/hooks";
 import { languages, metadataTypes, metrics } from "../choices.ts";
-import type { TabProps } from "../facts.ts";
-import { missingIndexes, statusesOf } from "../facts.ts";
+import { missingIndexes, statusesOf, type TabProps } from "../facts.ts";
 import { ConfirmDeletion, Dialog } from "../parts/dialog.tsx";
 import { bytes, count, countOf } from "../parts/format.ts";
 import { Check, Field, Select } from "../parts/inputs.tsx";

@@ -12,7 +12,7 @@ import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../base/bytes.ts";
 import { formatBytes } from "../collection/format.ts";
 import { writeHead } from "../collection/head.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { RecordReader } from "../collection/record.ts";
 import { documentKey, metaKeys, ordinalKey } from "../collection/tables.ts";
 import { trimVersions, versionEntryBytes } from "../collection/versions.ts";
 import type { Store, Writer } from "../storage/store.ts";

@@ -12,13 +12,12 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { ByteWriter } from "../base/byte-writer.ts";
-import { emptyBytes, readU32Key, toHex } from "../base/bytes.ts";
+import { ByteWriter, emptyBytes, readU32Key, toHex } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { readIndexDefinitions } from "../collection/apply.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { readHead } from "../collection/head.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { RecordReader } from "../collection/record.ts";
 import { ordinalKey, versionKey } from "../collection/tables.ts";
 import { oldestVersion, readVersion } from "../collection/versions.ts";
 import type { ReadTransaction } from "../storage/store.ts";

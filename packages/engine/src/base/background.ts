@@ -15,7 +15,7 @@
 //
 // No other file of the engine drops a promise or leaves a timer callback unguarded: background.test.ts checks the sources for that.
 
-import { inBackground, type Timer } from "./timers.ts";
+import { inBackground, type Timer } from "./host.ts";
 
 const retryMsMin = 100;
 const retryMsMax = 10_000;

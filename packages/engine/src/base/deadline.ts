@@ -8,8 +8,8 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Account } from "./fair-queue.ts";
+import { inBackground, type Timer } from "./host.ts";
 import { anonymous, Task } from "./scheduler.ts";
-import { inBackground, type Timer } from "./timers.ts";
 
 /** Options of every call that may take long: how long the caller waits. */
 export type CallOptions = Deadline | CallLimits;

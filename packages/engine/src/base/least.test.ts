@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Least } from "./least.ts";
 import { finishAtOnce } from "./steps.ts";
+import { Least } from "./top-k.ts";
 
 test("the least of many items are those that sorting finds, and few are kept meanwhile", () => {
   const anyItems = fc.oneof(

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { LevelQueue, levelOf } from "./level-queue.ts";
+import { LevelQueue, levelOf } from "./fair-queue.ts";
 
 it("takes the lowest level first, in order of arrival, and every eighth time the oldest", () => {
   const queue = new LevelQueue<string>();

@@ -5,23 +5,24 @@
 // trace. In the same state, applying the returned operation needs no further checks.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import type {
-  DenseIndex,
-  IndexKind,
-  MetadataDefinition,
-  SparseIndex,
-  TextIndex,
+import {
+  type DenseIndex,
+  type IndexKind,
+  isMetadataIndex,
+  type MetadataDefinition,
+  metadataPrefix,
+  type SparseIndex,
+  type TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
-import { isMetadataIndex, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
 import { type LogOperation, readIndexDefinitions } from "./apply.ts";
 import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
-import type { IndexedTransaction } from "./indexed.ts";
 import { readOperations } from "./record.ts";
 import { type RowFilter, RowRules } from "./rows.ts";
 import { requireStageable, tooManyVectors } from "./staging.ts";
+import type { IndexedTransaction } from "./transaction.ts";
 import * as transactions from "./transaction.ts";
 
 /** A request that becomes an operation of the log. `rows`: the records that its caller sees; absent: all. */

@@ -9,12 +9,11 @@ import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Reader } from "../storage/store.ts";
 import type { WriteRequest } from "./accept.ts";
-import { type ChangeMatching, changeOf } from "./change-matching.ts";
+import { type ChangeMatching, changeOf, MatchingBatch, type RecordChange } from "./change-matching.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { prepareCollection } from "./format.ts";
 import { readHead } from "./head.ts";
-import { MatchingBatch, type RecordChange } from "./matching-batch.ts";
-import { RecordReader } from "./record-reader.ts";
+import { RecordReader } from "./record.ts";
 import { encodeDelete, encodeUpserts } from "./schema.ts";
 import { collectionTables, ordinalKey } from "./tables.ts";
 

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ClosedTable } from "./closed-table.ts";
-import { Visibility, visibleAt } from "./visibility.ts";
+import { ClosedTable, Visibility, visibleAt } from "./visibility.ts";
 
 const bigVersion = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 2 ** 53 - 1 }));
 const anyOrdinal = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 0xffff_fffe }));

@@ -12,7 +12,7 @@ import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Predicate } from "../filter/predicate.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
-import { RecordReader } from "./record-reader.ts";
+import { RecordReader } from "./record.ts";
 import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
 
 /** A record that was read; it owns its bytes. */

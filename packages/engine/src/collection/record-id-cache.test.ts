@@ -1,6 +1,6 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ByteWriter } from "../base/byte-writer.ts";
+import { ByteWriter } from "../base/bytes.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 import { readOperations, storedRecord, writeUpsert } from "./record.ts";

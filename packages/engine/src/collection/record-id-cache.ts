@@ -9,7 +9,7 @@
 
 import { invariant } from "../base/invariant.ts";
 import type { Reader } from "../storage/store.ts";
-import { RecordReader } from "./record-reader.ts";
+import { RecordReader } from "./record.ts";
 import { ordinalKey } from "./tables.ts";
 
 export type Identity = {

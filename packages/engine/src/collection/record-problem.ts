@@ -1,8 +1,7 @@
 // Could Quiver have written this record, whose checksum is right?
 
 import type { CollectionDefinition } from "./definition.ts";
-import { has } from "./record.ts";
-import { RecordReader } from "./record-reader.ts";
+import { has, RecordReader } from "./record.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

@@ -15,8 +15,7 @@ import { both, type Filter, type IsTime, leavesOf, withTimes } from "../filter/f
 import { Predicate } from "../filter/predicate.ts";
 import { readFilter } from "../filter/read-filter.ts";
 import type { Reader } from "../storage/store.ts";
-import { type Operation, readOperations, storedRecord } from "./record.ts";
-import { RecordReader } from "./record-reader.ts";
+import { type Operation, RecordReader, readOperations, storedRecord } from "./record.ts";
 
 /** The filter of a caller. Can be posted to another thread. */
 export type RowFilter = {

@@ -20,9 +20,8 @@ import { requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
 import { OrdinalSet } from "./ordinal-set.ts";
 import { StoredVector } from "./reading.ts";
-import { operationBytes } from "./record.ts";
+import { operationBytes, RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
-import { RecordReader } from "./record-reader.ts";
 import { collectionTables, metaKeys, ordinalKey } from "./tables.ts";
 
 /** A record, or something else of the collection, that cannot be saved. */

@@ -7,7 +7,7 @@ import { lenientText, text, toHex } from "../base/bytes.ts";
 import { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { payloadOf } from "../storage/store.ts";
-import type { CatalogEntry } from "./catalog.ts";
+import type { CatalogEntry } from "./definition.ts";
 import { requireKnownFormat } from "./format.ts";
 import { catalogTables } from "./tables.ts";
 

@@ -8,8 +8,8 @@ import { lenientText, readU32Key, toHex } from "../base/bytes.ts";
 import { host } from "../base/host.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import type { Head } from "./head.ts";
+import { RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
-import { RecordReader } from "./record-reader.ts";
 import { documentPrefix } from "./tables.ts";
 
 const marks = {

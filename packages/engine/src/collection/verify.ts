@@ -21,10 +21,9 @@ import type { CollectionDefinition } from "./definition.ts";
 import { isKnownFormat, requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
 import { collectionTables, formatNumbers, metaKeys } from "./tables.ts";
-import { LogCheck } from "./verify-log.ts";
 import { RecordCheck } from "./verify-records.ts";
 import { TransactionCheck } from "./verify-transactions.ts";
-import { VersionCheck } from "./verify-versions.ts";
+import { LogCheck, VersionCheck } from "./verify-versions.ts";
 
 /**
  * Whether the store stays usable in spite of a finding of a quick check: only the value of this one key is damaged, and reading it

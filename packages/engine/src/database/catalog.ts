@@ -11,7 +11,7 @@ import {
   type CatalogRequest,
   readCredential,
   readCredentials,
-} from "../collection/catalog.ts";
+} from "../collection/definition.ts";
 import { prepareCatalog } from "../collection/format.ts";
 import { catalogTables } from "../collection/tables.ts";
 import { catalogDirectory, syncDirectory, syncStore } from "../runtime/data-directory.ts";

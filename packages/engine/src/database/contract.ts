@@ -54,7 +54,7 @@ export { release } from "../base/bytes.ts";
 export type { Trace, TraceAttributes, TraceSpan } from "../base/deadline.ts";
 export { type CallLimits, type CallOptions, type CancelSignal, Deadline } from "../base/deadline.ts";
 export type { Account } from "../base/fair-queue.ts";
-export { LevelQueue, levelOf } from "../base/level-queue.ts";
+export { LevelQueue, levelOf } from "../base/fair-queue.ts";
 export { arrived, scheduler, Task, turned } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";

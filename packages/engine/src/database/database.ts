@@ -13,8 +13,12 @@ import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
 import { type VerifiedCatalog, verifyCatalog } from "../collection/verify-catalog.ts";
-import { catalogDirectory, collectionsDirectory, takeDataDirectory } from "../runtime/data-directory.ts";
-import { openingError } from "../runtime/directory-claim.ts";
+import {
+  catalogDirectory,
+  collectionsDirectory,
+  openingError,
+  takeDataDirectory,
+} from "../runtime/data-directory.ts";
 import { Writer } from "../runtime/writer.ts";
 import { makeCatalog } from "./catalog.ts";
 import type { Database, DatabaseLog, DatabaseOptions } from "./contract.ts";

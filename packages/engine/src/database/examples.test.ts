@@ -8,8 +8,7 @@ import { isQuiverError } from "@quiverdb/protocol/errors";
 import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import type { Recommend, SearchResult } from "@quiverdb/protocol/shapes/search";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { exactScore } from "../vector/metric.ts";
-import { metrics } from "../vector/metrics.ts";
+import { exactScore, metrics } from "../vector/metric.ts";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 

@@ -17,9 +17,9 @@ import type { HnswState } from "../index/hnsw/saved-changes.ts";
 import { CheckpointReader } from "../runtime/checkpoint-file.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
+import { indexSize } from "./collection/memory.ts";
 import type { Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
-import { indexSize } from "./index-size.ts";
 
 const tolerance = 0.05;
 let directory: string;

@@ -17,12 +17,17 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
-import type { CatalogEntry } from "../collection/catalog.ts";
+import type { CatalogEntry } from "../collection/definition.ts";
 import { Rows } from "../collection/rows.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import { BuilderThreads } from "../runtime/builders.ts";
-import { collectionDirectory, removeOrphans, snapshotsDirectory } from "../runtime/data-directory.ts";
-import { directoryBytes, freeBytes } from "../runtime/disk-use.ts";
+import {
+  collectionDirectory,
+  directoryBytes,
+  freeBytes,
+  removeOrphans,
+  snapshotsDirectory,
+} from "../runtime/data-directory.ts";
 import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../runtime/memory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { Catalog } from "./catalog.ts";

@@ -9,7 +9,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
-import type { CatalogEntry } from "../collection/catalog.ts";
+import type { CatalogEntry } from "../collection/definition.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import { ask, type Builders } from "../index/builders.ts";
 import { storeVerification } from "../runtime/storage-tasks.ts";

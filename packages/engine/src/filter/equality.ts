@@ -5,8 +5,8 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { Steps } from "../base/steps.ts";
+import { timeOf } from "../metadata/field.ts";
 import { bytesOfText, type FoundValue } from "../metadata/scan.ts";
-import { timeOf } from "../metadata/time.ts";
 import {
   type Condition,
   type Coverage,

@@ -5,8 +5,8 @@
 
 import { compareText } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
+import { timeOf } from "../metadata/field.ts";
 import type { FoundValue } from "../metadata/scan.ts";
-import { timeOf } from "../metadata/time.ts";
 import {
   type Condition,
   type Coverage,

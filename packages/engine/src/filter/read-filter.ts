@@ -14,9 +14,19 @@ import { limits } from "@quiverdb/protocol/limits";
 import { nearestName } from "@quiverdb/protocol/nearest-name";
 import type { Steps } from "../base/steps.ts";
 import { type Field, fieldNamed } from "../metadata/field.ts";
-import { invalidFilter, isScalar, wrongOperand } from "./condition.ts";
+import {
+  type Condition,
+  type Coverage,
+  type FieldLookup,
+  invalidFilter,
+  isScalar,
+  type Operator,
+  wrongOperand,
+} from "./condition.ts";
+import { equality } from "./equality.ts";
 import type { Filter } from "./filter.ts";
-import { operators } from "./operators.ts";
+import { order } from "./order.ts";
+import { textPart } from "./text-part.ts";
 
 const connectives: Readonly<Record<string, "and" | "or">> = { and: "and", And: "and", or: "or", Or: "or" };
 const reserved = ["and", "or", "not", "And", "Or", "Is"];
@@ -233,3 +243,45 @@ function memberPath(path: string, key: string): string {
   if (/^[\w-]{1,80}$/.test(key)) return `${path}.${key}`;
   return `${path}[${JSON.stringify(key.length > 80 ? `${key.slice(0, 80)}...` : key)}]`;
 }
+
+// ---- Which operators has a leaf of a filter?
+
+/**
+ * `exists`: the field has any value. Null counts as absent, as everywhere in the interface, and so does an array without elements, because an
+ * array stands for its elements. An object counts as a value.
+ */
+class AnyValue implements Condition {
+  readonly key = "exists";
+  readonly types = null;
+
+  holds(): boolean {
+    return true;
+  }
+
+  lookUp(index: FieldLookup): Coverage {
+    index.present();
+    return "all";
+  }
+
+  asTime(): this {
+    return this;
+  }
+}
+
+const expects = "true or false";
+
+const presence: readonly Operator[] = [
+  {
+    name: "exists",
+    expects,
+    read(operand, path) {
+      if (typeof operand !== "boolean") throw wrongOperand(path, operand, expects);
+      return { condition: new AnyValue(), isNegated: !operand };
+    },
+  },
+];
+
+/** By name. A new group of operators is a file and a line here. */
+export const operators: ReadonlyMap<string, Operator> = new Map(
+  [equality, order, presence, textPart].flat().map((operator) => [operator.name, operator]),
+);

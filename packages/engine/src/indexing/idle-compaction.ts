@@ -4,7 +4,7 @@
 // to as few as possible, because a search enters each of them with all of its terms. That is not done while the collection is merely idle
 // between two writes: each small write could then cost a merge of all that there is, and a checkpoint of it.
 
-import { inBackground, type Timer } from "../base/timers.ts";
+import { inBackground, type Timer } from "../base/host.ts";
 
 /** Milliseconds without a change after which a collection rests. */
 const restMs = 1_000;

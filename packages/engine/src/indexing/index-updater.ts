@@ -11,8 +11,7 @@ import type { Index } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall } from "../index/kind.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 import type { Checkpointer } from "./checkpointer.ts";
-import { GuardedIndex } from "./guarded-index.ts";
-import { type Helpers, LogCursor } from "./log-cursor.ts";
+import { GuardedIndex, type Helpers, LogCursor } from "./log-cursor.ts";
 
 export class IndexUpdater {
   readonly kind: IndexKind;

@@ -32,20 +32,19 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { Deadline } from "../base/deadline.ts";
+import { inBackground, type Timer } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import { Task } from "../base/scheduler.ts";
-import { inBackground, type Timer } from "../base/timers.ts";
 import { RecordIdCache } from "../collection/record-id-cache.ts";
 import { Visibility } from "../collection/visibility.ts";
 import { type View, Views } from "../runtime/view.ts";
 import type { Store } from "../storage/store.ts";
 import { Backlog, type Standing } from "./backlog.ts";
-import { Completion } from "./completion.ts";
+import { Completion, ViewWaiters, type Working } from "./completion.ts";
 import { IdleCompaction } from "./idle-compaction.ts";
 import type { IndexUpdater } from "./index-updater.ts";
 import { IndexUpdaters } from "./index-updaters.ts";
 import { IndexingSlices } from "./indexing-slices.ts";
-import { ViewWaiters, type Working } from "./view-waiters.ts";
 
 export type IndexerEvents = {
   /** Every index has all records of this version in their final places. */

@@ -19,12 +19,12 @@
 import { readU32Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Head } from "../collection/head.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { oldestVersion, readClosed, readVersion } from "../collection/versions.ts";
+import type { Index } from "../index/contract.ts";
 import type { Kind, Preparation } from "../index/kind.ts";
 import type { Reader } from "../storage/store.ts";
-import type { GuardedIndex } from "./guarded-index.ts";
 import { type Analysts, TextAnalysisPipeline } from "./text-analysis-pipeline.ts";
 
 /** Rows read between two checks of the clock, and bytes of them: 16 texts of a thousand words take 160 ms. */
@@ -257,6 +257,34 @@ export class LogCursor {
     } catch (error) {
       // The next step starts again.
       this.#ahead = undefined;
+      throw error;
+    }
+  }
+}
+
+// ---- Is an index still consistent?
+
+/** An index, and the error that stopped it in the middle of a change. */
+export class GuardedIndex {
+  /** Replaced only before the first change. */
+  index: Index;
+  #stuckBy: unknown;
+
+  constructor(index: Index) {
+    this.index = index;
+  }
+
+  /** Why a change of the index failed, after which it may be inconsistent; undefined if none did. */
+  get stuckBy(): unknown {
+    return this.#stuckBy;
+  }
+
+  /** Changes the index, and notes that it is stuck when that fails. */
+  change<T>(act: (index: Index) => T): T {
+    try {
+      return act(this.index);
+    } catch (error) {
+      this.#stuckBy ??= error ?? new Error("an index failed");
       throw error;
     }
   }

@@ -14,8 +14,7 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { type IndexKind, indexKinds, isMetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
-import { ByteWriter } from "../base/byte-writer.ts";
-import { fromHex, readU53, text, toHex, u53Key } from "../base/bytes.ts";
+import { ByteWriter, fromHex, readU53, text, toHex, u53Key } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { LogEntry, LogOperation } from "../collection/apply.ts";
 import { opIdBytes } from "../collection/recent-entries.ts";

@@ -27,8 +27,8 @@ import { invariant } from "../base/invariant.ts";
 import { accept, type LoggedRequest, requireWithinLimits, type WriteRequest } from "../collection/accept.ts";
 import { Application, type LogEntry, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
-import { noteIndexed } from "../collection/indexed.ts";
 import { readOperations } from "../collection/record.ts";
+import { noteIndexed } from "../collection/transaction.ts";
 import type { Store, Writer } from "../storage/store.ts";
 
 /** The outcome of a request; `version` is the current version after it. */

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { utf8 } from "../base/bytes.ts";
-import { type Field, fieldNamed } from "./field.ts";
+import { type Field, fieldNamed, timeOf } from "./field.ts";
 import { MetadataScanner } from "./scan.ts";
-import { timeOf } from "./time.ts";
 
 const field = (name: string): Field => fieldNamed(name) as Field;
 

@@ -14,10 +14,9 @@ import type { Explanation, SearchResponse, Walk } from "@quiverdb/protocol/shape
 import type { Steps } from "../base/steps.ts";
 import type { Visit } from "../index/kind.ts";
 import type { SearchedView } from "../runtime/view.ts";
-import { contributionOf, type Ranking } from "./fusion.ts";
 import type { SearchedLeg } from "./legs.ts";
 import type { Fusion, Plan } from "./plan.ts";
-import type { Hit } from "./rank.ts";
+import { contributionOf, type Hit, type Ranking } from "./rank.ts";
 
 /** Rank and score of a result in a leg. */
 type Standing = { rank: number; score: number; weight: number; contribution: number };

@@ -5,9 +5,9 @@
 
 import type { FacetValues } from "@quiverdb/protocol/shapes/matching";
 import { compareText } from "../base/bytes.ts";
-import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { Least } from "../base/top-k.ts";
+import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { indexOfField } from "../index/metadata/kind.ts";
 import type { MetadataIndex } from "../index/metadata/metadata-index.ts";

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { finishAtOnce } from "../base/steps.ts";
-import { fuse } from "./fusion.ts";
 import { kindsOf, planHybrid } from "./plan.ts";
+import { fuse } from "./rank.ts";
 
 const hits = (...ordinals: number[]) => ordinals.map((ordinal) => ({ ordinal, score: 1 }));
 const scoresOf = (fused: { ordinal: number; score: number }[]) =>

@@ -2,9 +2,11 @@
 //
 // Legs of one kind are started together, because a kind may answer several queries in one pass.
 
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { HnswReader } from "../index/hnsw/hnsw-search.ts";
@@ -93,4 +95,21 @@ export function vectorsOf(view: SearchedView): (ordinal: number) => Uint8Array {
     );
     return bytes;
   };
+}
+
+// ---- Does a collection have the indexes that a search needs?
+
+/** @throws index_not_found naming the call that creates it */
+export function requireIndexes(
+  definitions: IndexDefinitions,
+  kinds: readonly IndexKind[],
+  name: string,
+): void {
+  for (const kind of kinds)
+    if (!definitions[kind])
+      throw new QuiverError(
+        "index_not_found",
+        `The collection '${name}' has no ${kind} index. Create it with POST /vectordb/collections/${encodeURIComponent(name)}/indexes/${kind}.`,
+        { index_type: kind, name },
+      );
 }

@@ -6,17 +6,15 @@
 // none.
 
 import { compareText, concatenated, readU32Key, text, utf8 } from "../base/bytes.ts";
-import { Least } from "../base/least.ts";
 import type { Steps } from "../base/steps.ts";
-import { Greatest } from "../base/top-k.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { Greatest, Least } from "../base/top-k.ts";
+import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { FieldType } from "../filter/condition.ts";
-import { BitmapBuilder } from "../index/bitmap-builder.ts";
 import { indexOfField } from "../index/metadata/kind.ts";
 import { type TypedValues, ValueFinder } from "../index/metadata/metadata-index.ts";
-import type { ValuePart } from "../index/metadata/value-part.ts";
-import type { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
+import type { ValuePart } from "../index/metadata/value-sets.ts";
+import { BitmapBuilder, type OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { Field } from "../metadata/field.ts";
 import type { FilteredVersion } from "./filter/matching.ts";
 

@@ -16,7 +16,7 @@ import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { Calls } from "./calls.ts";
 import { syncDirectory } from "./data-directory.ts";
-import { fileError } from "./file-errors.ts";
+import { fileError } from "./snapshot-entry.ts";
 
 export type BackupJob =
   /** Writes the current version of a store to a new file. In the end the file is durable, or does not exist. */

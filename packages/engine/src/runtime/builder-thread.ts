@@ -9,7 +9,7 @@ import "./node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
-import { RecordReader } from "../collection/record-reader.ts";
+import { RecordReader } from "../collection/record.ts";
 import { builderTasks } from "../index/builder-tasks.ts";
 import type { AnyTask, BuilderPlace } from "../index/builders.ts";
 import { type CallContext, Calls, later } from "./calls.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { ByteWriter } from "../base/byte-writer.ts";
+import { ByteWriter } from "../base/bytes.ts";
 import { loudBackground } from "../base/testing/loud-background.ts";
 import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
 import { ask } from "../index/builders.ts";

@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ByteWriter } from "../base/byte-writer.ts";
-import { bytesBeyond, concatenated, fromHex, lenientText, toHex } from "../base/bytes.ts";
+import { ByteWriter, bytesBeyond, concatenated, fromHex, lenientText, toHex } from "../base/bytes.ts";
 import { host, plainHost } from "../base/host.ts";
 import { nodeHost } from "./node-host.ts";
 

@@ -4,10 +4,10 @@
 // every thread imports it (node-host.test.ts).
 
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { provideKernels } from "@quiverdb/kernels/loader";
 import { type Host, useHost } from "../base/host.ts";
-import { kernelBytes } from "./kernel-builds.ts";
 
 /** Node.js as the host. */
 export const nodeHost: Host = {
@@ -24,3 +24,17 @@ export const nodeHost: Host = {
 
 useHost(nodeHost);
 provideKernels(kernelBytes);
+
+// ---- Where are the bytes of a compiled kernel?
+//
+// Here, in the file that the kernels' build has written. The published package has another module in place of this one, which contains the
+// bytes, so that bundlers need not know of files (tools/pack/kernels.ts).
+
+/** @param build name of it: `release`, `hnsw-release`, ... @throws Error if the kernels have not been built */
+export function kernelBytes(build: string): Uint8Array<ArrayBuffer> {
+  try {
+    return readFileSync(new URL(`../../../kernels/dist/${build}.wasm`, import.meta.url));
+  } catch (cause) {
+    throw new Error("The kernels have not been built. Run `npm run kernels` and start again.", { cause });
+  }
+}

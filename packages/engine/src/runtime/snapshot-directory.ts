@@ -29,8 +29,7 @@ import type { BackupHeader } from "../backup/header.ts";
 import { readBackupHeader, type VerifiedBackup, verifyBackup } from "../backup/read.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { snapshotsDirectory, syncDirectory } from "./data-directory.ts";
-import { fileError, problemWords } from "./file-errors.ts";
-import { headerDifference, readEntry, writeEntry } from "./snapshot-entry.ts";
+import { fileError, headerDifference, problemWords, readEntry, writeEntry } from "./snapshot-entry.ts";
 
 /** Which files of one snapshot id exist. */
 type Parts = { file: boolean; entry: boolean; unfinished: boolean; newEntry: boolean };

@@ -5,6 +5,7 @@
 
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { BackupHeader } from "../backup/header.ts";
 import type { VerifiedBackup } from "../backup/read.ts";
@@ -68,4 +69,29 @@ export function difference(entry: Snapshot, found: Snapshot): string | undefined
     if (entry[name] !== found[name])
       return `has ${name} ${String(entry[name])} in its entry, but ${String(found[name])} in its file`;
   return undefined;
+}
+
+// ---- What does a failure to read or write the file of a snapshot mean?
+
+/** Translates a failure of the file system into an error of the table. Other errors pass through unchanged. */
+export function fileError(error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (error instanceof QuiverError || typeof code !== "string" || !(error instanceof Error)) return error;
+  const isFull = code === "ENOSPC" || code === "EDQUOT";
+  return new QuiverError(
+    isFull ? "storage_full" : "storage_failed",
+    isFull
+      ? "The disk is full; nothing was stored. Free some space, or delete snapshots, and send the request again."
+      : `The file of a snapshot could not be read or written (${code}); nothing was changed.`,
+    {},
+    { cause: error },
+  );
+}
+
+/** Describes an error in reading a snapshot's file. Errors of our own code are thrown on. */
+export function problemWords(error: unknown): string {
+  if (error instanceof QuiverError) return error.message.replace(" Nothing was changed.", "");
+  const { code } = error as NodeJS.ErrnoException;
+  if (typeof code !== "string") throw error;
+  return code === "ENOENT" ? "Its file is missing." : `Its file cannot be read (${code}).`;
 }

@@ -6,7 +6,7 @@ import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@qui
 import { limits } from "@quiverdb/protocol/limits";
 import { Deadline } from "../base/deadline.ts";
 import type { WriteRequest } from "../collection/accept.ts";
-import type { CatalogEntry, CatalogRequest } from "../collection/catalog.ts";
+import type { CatalogEntry, CatalogRequest } from "../collection/definition.ts";
 import { CalledThread } from "./calls.ts";
 import type { BrokenCall, CommittedCall, WriterCommand, WriterStart, Written } from "./writer-thread.ts";
 

@@ -14,9 +14,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { LmdbStore } from "./lmdb.ts";
-import { commitMarkerFile, readCommitMarker } from "./lmdb-commit-marker.ts";
 import { LmdbFile } from "./lmdb-file.ts";
-import type { Meta } from "./lmdb-meta.ts";
+import { commitMarkerFile, type Meta, readCommitMarker } from "./lmdb-meta.ts";
 
 const tables = ["a", "b"];
 let directory: string;

@@ -13,11 +13,11 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { compareBytes } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
-import { readCommitMarker } from "./lmdb-commit-marker.ts";
 import {
   findPageBytes,
   type Meta,
   type ReadBytes,
+  readCommitMarker,
   readMeta,
   readTree,
   type Tree,

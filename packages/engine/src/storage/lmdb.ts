@@ -33,7 +33,7 @@ import * as lmdb from "lmdb";
 import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
-import { CommitMarkerWriter } from "./lmdb-commit-marker.ts";
+import { CommitMarkerWriter } from "./lmdb-meta.ts";
 import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
 import { SharedMutex } from "./shared-mutex.ts";
 import { SpoolFiles } from "./spool-files.ts";

@@ -31,6 +31,7 @@
 import type { Steps } from "../base/steps.ts";
 import {
   apostrophe,
+  apostrophes,
   classAt,
   comma,
   digit,
@@ -40,16 +41,15 @@ import {
   letter,
   mark,
   middleDot,
+  middleDots,
   point,
   quotation,
+  quotations,
   separator,
   spaceless,
   spacelessMark,
   widthAt,
 } from "./character-classes.ts";
-import { numberEnd, plainNumber } from "./numbers.ts";
-import { hasVariants, tidied } from "./signs.ts";
-import { addRun, type Run, withWordsOf } from "./spaceless.ts";
 
 /** Combining marks in a row that are read; Unicode's stream-safe format (UAX #15) allows as many. */
 const marksMax = 30;
@@ -242,3 +242,98 @@ const isRegional = (text: string, at: number): boolean => {
 /** Skin tones, and the tags that some flags have. */
 const isModifier = (codePoint: number): boolean =>
   (codePoint >= 0x1f3fb && codePoint <= 0x1f3ff) || (codePoint >= 0xe0020 && codePoint <= 0xe007f);
+
+// ---- Which words do runs of scripts without spaces consist of?
+//
+// Thai, Lao, Khmer and Myanmar: what the dictionaries of Intl.Segmenter find.
+
+/** A run of a script without spaces, and the number of other words before it. */
+export type Run = { readonly text: string; readonly place: number };
+
+/** Code units per call of the segmenter. Longer runs are cut; real text has punctuation long before. */
+const segmenterUnits = 4_096;
+/** The locale is fixed, so that all machines agree; the dictionaries are the same for all locales. */
+const segmenter = new Intl.Segmenter("en", { granularity: "word" });
+const hasLetter = /[\p{L}\p{N}]/u;
+
+/** Adds a run. @param place the number of other words before it */
+export function addRun(runs: Run[], text: string, place: number): void {
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(text.length, at + segmenterUnits);
+    if (end < text.length && widthAt(text, end - 1) === 2) end--;
+    runs.push({ text: text.slice(at, end), place });
+    at = end;
+  }
+}
+
+/** The other words, with the words of the runs inserted. */
+export function withWordsOf(runs: readonly Run[], others: readonly string[]): string[] {
+  const found: string[] = [];
+  let taken = 0;
+  for (let at = 0; at < runs.length; ) {
+    // A call of the segmenter costs 10 microseconds, so it gets many runs at a time, each on a line of its own.
+    const first = at;
+    let units = 0;
+    while (at < runs.length && units < segmenterUnits) units += runs[at++].text.length + 1;
+    const lines = runs.slice(first, at).map((run) => run.text);
+    let line = first;
+    for (; taken < runs[line].place; taken++) found.push(others[taken]);
+    for (const { segment: piece } of segmenter.segment(lines.join("\n"))) {
+      if (piece === "\n") for (line++; taken < runs[line].place; taken++) found.push(others[taken]);
+      else if (hasLetter.test(piece)) found.push(tidied(piece));
+    }
+  }
+  for (; taken < others.length; taken++) found.push(others[taken]);
+  return found;
+}
+
+// ---- How are signs written in words that can be written in several ways?
+
+/** Signs that are written in several ways, and how words have them; format characters, which they do not have. */
+const variants = /[`\u2018\u2019\u201b\u2032\u05f3"\u201d\u2022\u2027♯\p{Cf}]/gu;
+/** Whether a text may have such signs. */
+export const hasVariants = /[`\u0080-\uffff]/;
+
+/** A word with one sign for each meaning and without format characters. */
+export function tidied(word: string): string {
+  // Puts marks that a joiner separated in order.
+  return hasVariants.test(word) ? word.replace(variants, usual).normalize("NFC") : word;
+}
+
+function usual(sign: string): string {
+  if (apostrophes.includes(sign)) return "'";
+  if (middleDots.includes(sign)) return "\u00b7";
+  if (quotations.includes(sign)) return "\u05f4";
+  return sign === "♯" ? "#" : "";
+}
+
+// ---- Where does a number with commas end, and how is it written as a word?
+//
+// Commas group thousands or stand for the point: 10,000.50 is 10000.50, and 3,14 is 3.14. 1,2,3 are three numbers, and the 1,4,5 of
+// 1,4,5-trisphosphate is one word.
+
+/** Digits in groups of three, or as in India of two before the last three, and no further digit. */
+const thousands =
+  /(?<!\p{Nd},)(?:\p{Nd}{1,3}(?:,\p{Nd}{3}){1,12}|\p{Nd}{1,2}(?:,\p{Nd}{2}){1,12},\p{Nd}{3})(?![,\p{Nd}]\p{Nd}|\p{Nd})/uy;
+/** Places of atoms in the name of a molecule: 1,4,5-trisphosphate, PtdIns(3,4)P. */
+const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})/uy;
+/** Digits with one comma, which is a decimal one; two years are a list. */
+const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
+
+/** The end of the number that starts at `start` and has its first comma at `comma`; `comma` if it is a list. */
+export function numberEnd(text: string, start: number, comma: number): number {
+  for (const pattern of [thousands, locants, decimals]) {
+    pattern.lastIndex = start;
+    const found = pattern.exec(text);
+    if (found !== null && found[0].length > comma - start) return start + found[0].length;
+  }
+  return comma;
+}
+
+/** The number at `start` as it is written without commas for thousands, and with a decimal point; locants as they are. */
+export function plainNumber(word: string, text: string, start: number): string {
+  thousands.lastIndex = start;
+  if (thousands.test(text)) return word.replaceAll(",", "");
+  locants.lastIndex = start;
+  return locants.test(text) ? word : word.replace(",", ".");
+}

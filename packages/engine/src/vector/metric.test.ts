@@ -5,8 +5,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { exactDot, exactDotAndNorm, found, squaredNorm } from "./exact.ts";
 import { bytesOfFloats, readFloats } from "./floats.ts";
-import { exactScore } from "./metric.ts";
-import { metrics } from "./metrics.ts";
+import { exactScore, metrics } from "./metric.ts";
 
 const kernels = { dotRows, l2Rows };
 const vector = (...values: number[]) => Float32Array.from(values);

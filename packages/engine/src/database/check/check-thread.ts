@@ -7,9 +7,8 @@ import "../../runtime/node-host.ts";
 import { parentPort } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";
 import { Calls } from "../../runtime/calls.ts";
-import type { CheckStart } from "./check-messages.ts";
-import { checkCollection } from "./collection-check.ts";
-import { Report } from "./report.ts";
+import { checkCollection, Report } from "./collection-check.ts";
+import type { CheckStart } from "./live.ts";
 import { checkSnapshots } from "./snapshots.ts";
 
 invariant(parentPort !== null, "a check is not a worker thread");

@@ -15,7 +15,7 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
-import { RecordReader } from "../../collection/record-reader.ts";
+import { RecordReader } from "../../collection/record.ts";
 import { versionKey } from "../../collection/tables.ts";
 import { decodeVersion } from "../../collection/versions.ts";
 import { InPlaceBuilders } from "../../index/builders.ts";
@@ -27,7 +27,7 @@ import { CheckpointReader } from "../../runtime/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
 import { payloadOf } from "../../storage/store.ts";
 import { checkpointOf } from "../updaters.ts";
-import { differingOrdinals } from "./posting-sums.ts";
+import { differingOrdinals } from "./index-comparison.ts";
 
 /** The content of a collection's store, read from its file. */
 export type Truth = {

@@ -2,7 +2,8 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Finding, NotCompared } from "@quiverdb/protocol/shapes/check";
+import { limits } from "@quiverdb/protocol/limits";
+import type { CheckReport, Finding, NotCompared } from "@quiverdb/protocol/shapes/check";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../../base/bytes.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
@@ -12,9 +13,8 @@ import { verifyCollection } from "../../collection/verify.ts";
 import { LmdbFile } from "../../storage/lmdb-file.ts";
 import { payloadOf } from "../../storage/store.ts";
 import { checkpointPath } from "../updaters.ts";
-import type { IndexImage } from "./check-messages.ts";
 import { checkpointProblem } from "./checkpoint.ts";
-import type { Report } from "./report.ts";
+import type { IndexImage } from "./live.ts";
 
 export type Place = {
   readonly directory: string;
@@ -106,4 +106,43 @@ function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {
   const stored = file.get("meta", metaKeys.indexes);
   const body = stored && payloadOf("meta", metaKeys.indexes, stored);
   return body && (JSON.parse(text(body)) as IndexDefinitions);
+}
+
+// ---- What did a check find and read?
+
+/** What was checked of a collection. */
+export type CheckedCollection = CheckReport["collections"][number];
+
+/** Collects findings, up to a limit. */
+export class Report {
+  readonly #findings: Finding[] = [];
+  readonly #collections: CheckedCollection[] = [];
+  readonly #onFinding: (finding: Finding) => void;
+  total = 0;
+  /** Snapshot files that were read completely. */
+  snapshots = 0;
+
+  /** @param onFinding called for each finding, also beyond the limit */
+  constructor(onFinding: (finding: Finding) => void = () => {}) {
+    this.#onFinding = onFinding;
+  }
+
+  add(finding: Finding): void {
+    this.total++;
+    if (this.#findings.length < limits.findingsMax) this.#findings.push(finding);
+    this.#onFinding(finding);
+  }
+
+  checked(collection: CheckedCollection): void {
+    this.#collections.push(collection);
+  }
+
+  toShape(): CheckReport {
+    return {
+      findings: this.#findings,
+      findings_total: this.total,
+      collections: this.#collections,
+      snapshots: this.snapshots,
+    };
+  }
 }

@@ -9,13 +9,11 @@ import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
-import type { CatalogEntry } from "../../collection/catalog.ts";
-import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
 import { verifyCatalog } from "../../collection/verify-catalog.ts";
 import { catalogDirectory, collectionDirectory, collectionsDirectory } from "../../runtime/data-directory.ts";
 import { lockForReading } from "../../runtime/directory-lock.ts";
-import { checkCollection } from "./collection-check.ts";
-import { Report } from "./report.ts";
+import { checkCollection, Report } from "./collection-check.ts";
 import { checkSnapshots } from "./snapshots.ts";
 
 export type DirectoryCheckOptions = {

@@ -3,7 +3,7 @@ import { finishAtOnce } from "../../base/steps.ts";
 import type { PostingHashes, StoredContent } from "../../index/kind.ts";
 import { sparseKind } from "../../index/sparse/kind.ts";
 import { SparseIndex } from "../../index/sparse/sparse-index.ts";
-import { differingOrdinals } from "./posting-sums.ts";
+import { differingOrdinals } from "./index-comparison.ts";
 
 const count = 70_000;
 const contentOf = (ordinal: number, value = 1): StoredContent => ({

@@ -24,7 +24,7 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { LoggedRequest } from "../../collection/accept.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
-import { type CatalogEntry, type CatalogRequest, catalogChange } from "../../collection/catalog.ts";
+import { type CatalogEntry, type CatalogRequest, catalogChange } from "../../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../../collection/format.ts";
 import { type Loss, Salvage } from "../../collection/salvage.ts";
 import { catalogTables, collectionTables } from "../../collection/tables.ts";
@@ -40,9 +40,8 @@ import {
   takeDataDirectory,
 } from "../../runtime/data-directory.ts";
 import { lockForReading } from "../../runtime/directory-lock.ts";
-import { problemWords } from "../../runtime/file-errors.ts";
 import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
-import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
+import { difference, problemWords, snapshotOf } from "../../runtime/snapshot-entry.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 
 export type RepairOptions = {

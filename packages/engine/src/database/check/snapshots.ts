@@ -11,10 +11,9 @@ import type { Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import { checkDefinitions } from "../../backup/definitions.ts";
 import type { BackupHeader } from "../../backup/header.ts";
 import { snapshotsDirectory } from "../../runtime/data-directory.ts";
-import { problemWords } from "../../runtime/file-errors.ts";
 import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
-import { difference, snapshotOf } from "../../runtime/snapshot-entry.ts";
-import type { Report } from "./report.ts";
+import { difference, problemWords, snapshotOf } from "../../runtime/snapshot-entry.ts";
+import type { Report } from "./collection-check.ts";
 
 export type SnapshotCheckOptions = {
   /** Only snapshots whose description names this collection. */

@@ -3,12 +3,11 @@
 // Its catalog entry, its store, its gate, and the indexer while it is loaded. This file also decides which version a read sees: a version
 // that was acknowledged or returned once is visible to every later read.
 
-import { isQuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
-import type { CatalogEntry } from "../../collection/catalog.ts";
-import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
@@ -21,8 +20,7 @@ import { LmdbStore } from "../../storage/lmdb.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import type { DatabaseLog } from "../contract.ts";
 import { loggedBackground } from "../failing-tasks.ts";
-import { Gate } from "../gate.ts";
-import { SharedState } from "../threads/shared-state.ts";
+import { SharedState } from "../threads/messages.ts";
 
 /** What a collection needs from its database. */
 export type CollectionDependencies = {
@@ -186,5 +184,48 @@ export class CollectionState {
         if (!indexer.isStopped && !isQuiverError(error, "index_not_found")) throw error;
       }
     }
+  }
+}
+
+// ---- Which calls still use a collection?
+//
+// The store of a collection may be closed only when nothing reads it. Every call that takes longer than one turn of the event loop passes
+// through the gate. Closing the gate rejects new calls and waits for running ones.
+
+export class Gate {
+  #inside = 0;
+  #closedBy: QuiverError | null = null;
+  #onEmpty: (() => void) | null = null;
+
+  get count(): number {
+    return this.#inside;
+  }
+
+  /** @throws why it was closed */
+  assertOpen(): void {
+    if (this.#closedBy) throw this.#closedBy;
+  }
+
+  /** Runs `act`. Rejects with the reason when the gate is closed. */
+  async pass<T>(act: () => Promise<T>): Promise<T> {
+    this.assertOpen();
+    this.#inside++;
+    try {
+      return await act();
+    } finally {
+      if (--this.#inside === 0) this.#onEmpty?.();
+    }
+  }
+
+  close(reason: QuiverError): void {
+    this.#closedBy ??= reason;
+  }
+
+  /** Resolves when no call is running. */
+  async empty(): Promise<void> {
+    if (this.#inside === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
   }
 }

@@ -10,10 +10,11 @@ import type {
 } from "@quiverdb/protocol/shapes/transaction";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
-import { type IndexedTransaction, indexedMs } from "../../collection/indexed.ts";
 import type { Rows } from "../../collection/rows.ts";
 import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
 import {
+  type IndexedTransaction,
+  indexedMs,
   listTransactions,
   openTransaction,
   readTransaction,

@@ -19,8 +19,14 @@ import type { FilterLookUp } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import { AttachedView, NeedsOwner } from "./attached-view.ts";
-import type { Attachable, Caller, PostedView, ViewAnswer, ViewCall } from "./messages.ts";
-import { SharedState } from "./shared-state.ts";
+import {
+  type Attachable,
+  type Caller,
+  type PostedView,
+  SharedState,
+  type ViewAnswer,
+  type ViewCall,
+} from "./messages.ts";
 
 /** Filters with longer keys are the owner's, and so are requests with more of them. */
 const keyLengthMax = 4_096;

@@ -12,10 +12,9 @@ import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { allowedSets, bitmapOf } from "../test/allowed-sets.ts";
 import { bestOf } from "../test/best-of.ts";
 import { asMap, expectSame } from "../test/reference.ts";
-import { AllowedNodes } from "./allowed-nodes.ts";
+import { AllowedNodes, NodeBlocks } from "./allowed-nodes.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
-import { NodeBlocks } from "./node-blocks.ts";
 import { LateBuilders } from "./test/late-builders.ts";
 
 const dimension = 12;

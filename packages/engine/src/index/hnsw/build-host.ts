@@ -7,7 +7,7 @@ import type { Candidates } from "../contract.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { Measured, Question } from "./quality.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
-import type { TruthRequest } from "./truth.ts";
+import type { TruthRequest } from "./tasks.ts";
 
 export type MaintenanceOptions = Omit<GraphSetOptions, "scratchCount"> & {
   readonly dimension: number;

@@ -4,8 +4,8 @@ import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Encoding } from "./encoding.ts";
+import { kinds } from "./graph-layout.ts";
 import type { Partition } from "./partition.ts";
-import { kinds } from "./slot-kinds.ts";
 
 /**
  * Verifies invariants 3 to 6 of hnsw-index.ts for a partition; throws an error with the violation.

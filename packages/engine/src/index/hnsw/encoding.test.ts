@@ -5,8 +5,8 @@ import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-de
 import { describe, expect, test } from "vitest";
 import { type HnswDataType, hnswDataTypes, rescoreDepth } from "./code-types.ts";
 import { Encoding } from "./encoding.ts";
-import { Rotation } from "./rotation.ts";
 import { decode } from "./test/decode.ts";
+import { Rotation } from "./value-transforms.ts";
 
 /** Vectors of lengths that differ eightfold, far from zero. */
 function rowsOf(count: number, dimension: number, seed: number, centre = 3): Float32Array[] {

@@ -17,8 +17,7 @@
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
 import { type CodeKind, codeKinds, codeSizes, type HnswDataType, queryFieldsBytes } from "./code-types.ts";
-import { greatestOf, halfOf, lengthOf, powerBelow } from "./magnitudes.ts";
-import { Rotation } from "./rotation.ts";
+import { greatestOf, halfOf, lengthOf, powerBelow, Rotation } from "./value-transforms.ts";
 
 export type Range = { readonly min: number; readonly max: number };
 

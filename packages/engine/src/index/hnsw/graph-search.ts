@@ -13,11 +13,10 @@ import type { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
-import { AllowedNodes } from "./allowed-nodes.ts";
+import { AllowedNodes, type NodeBlocks } from "./allowed-nodes.ts";
 import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Graph } from "./graph.ts";
-import type { NodeBlocks } from "./node-blocks.ts";
 import { nodeOf, partitionNumberOf } from "./node-map.ts";
 import { walkOf } from "./walk.ts";
 

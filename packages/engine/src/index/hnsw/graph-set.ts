@@ -8,13 +8,13 @@
 //   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
+import { attachOnce, nextMemoryId } from "../../base/shared-memory.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import { nextMemoryId } from "../attached.ts";
-import { absent } from "../ordinal-map.ts";
-import type { SharedGraphs } from "./attached-graphs.ts";
+import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
+import { NodeBlocks } from "./allowed-nodes.ts";
 import { checkGraph } from "./check.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
-import type { Graph } from "./graph.ts";
+import { Graph, type SharedGraph } from "./graph.ts";
 import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
 import { GraphSearch } from "./graph-search.ts";
 import { LinkQueue } from "./link-queue.ts";
@@ -280,5 +280,49 @@ export class GraphSet {
     }
     invariant(living === this.count, `${living} living nodes for ${this.count} names`);
     for (const name of this.#queue.waiting()) this.#nodes.checkAbsent(name);
+  }
+}
+
+// ---- What does a thread know of graphs that another one owns?
+
+/** What a thread needs to search a set of graphs as it was at a time. Can be posted to it. */
+export type SharedGraphs = {
+  readonly id: number;
+  readonly encoding: EncodingState;
+  /** By number; undefined where one was given up. */
+  readonly partitions: readonly (SharedGraph | undefined)[];
+  /** Name -> place. */
+  readonly places: SharedOrdinalMap;
+  readonly count: number;
+};
+
+export class AttachedGraphs {
+  readonly encoding: Encoding;
+  readonly reader: GraphSearch;
+  /** Names that were linked. */
+  readonly count: number;
+  readonly isAttached = true;
+  readonly graphs: readonly Graph[];
+  readonly #places: OrdinalMapReader;
+
+  /** @param slot of this thread: the number of its scratch memory */
+  constructor({ id, encoding, partitions, places, count }: SharedGraphs, slot: number) {
+    // It has buffers, which are this thread's own.
+    this.encoding = attachOnce(id, slot, () => Encoding.fromState(encoding));
+    this.#places = new OrdinalMapReader(places);
+    this.count = count;
+    const attached = partitions.map((graph) => graph && { graph: Graph.attach(graph, slot) });
+    this.graphs = attached.flatMap((partition) => partition?.graph ?? []);
+    this.reader = new GraphSearch(this.encoding, {
+      partitions: attached,
+      placeOf: (name) => this.#places.get(name),
+      // A name that is linked later may be met without a place. It is in the tail that was described with the graphs.
+      isChanging: true,
+      blocks: new NodeBlocks(),
+    });
+  }
+
+  has(name: number): boolean {
+    return this.#places.get(name) !== absent;
   }
 }

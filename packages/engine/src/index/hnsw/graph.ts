@@ -9,7 +9,7 @@
 import { type HnswKernels, header, instantiateHnsw, none, scratch } from "@quiverdb/kernels/hnsw";
 import { pageBytes, pagesMax } from "@quiverdb/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
-import { attachOnce, nextMemoryId } from "../attached.ts";
+import { attachOnce, nextMemoryId } from "../../base/shared-memory.ts";
 import type { AllowedNodes } from "./allowed-nodes.ts";
 import type { Encoding } from "./encoding.ts";
 import { arrays, bytesInUse, type GraphShape, layOutGraph, scratchAt } from "./graph-layout.ts";

@@ -3,8 +3,7 @@
 import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { exactScore } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { exactScore, metrics } from "../../vector/metric.ts";
 import { add, pairOf, recallOf } from "../test/graph-pair.ts";
 import { onSet, readBytes, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";
 import { hnswDataTypes } from "./code-types.ts";

@@ -20,7 +20,6 @@ import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan } from "./allowed-scan.ts";
-import { AttachedVectors, type SharedVectors } from "./attached-vectors.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
 import { ExactSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
@@ -45,6 +44,7 @@ import {
   type SearchedVectors,
   type VectorReader,
 } from "./searched-vectors.ts";
+import { AttachedVectors, type SharedVectors } from "./stored-vectors.ts";
 
 /** The serving graphs and their measurements. */
 export interface Serving {

@@ -8,8 +8,8 @@ import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { absent, OrdinalMap } from "../ordinal-map.ts";
+import { NodeBlocks } from "./allowed-nodes.ts";
 import type { Graph } from "./graph.ts";
-import { NodeBlocks } from "./node-blocks.ts";
 import type { Partition } from "./partition.ts";
 
 const partitionsMax = 255;

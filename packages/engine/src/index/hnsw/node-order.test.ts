@@ -5,7 +5,7 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { metrics } from "../../vector/metric.ts";
 import type { Outcome, SiteOf, Task } from "../builders.ts";
 import { Graph } from "./graph.ts";
 import { HnswIndex } from "./hnsw-index.ts";

@@ -8,7 +8,7 @@
 import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Graph } from "./graph.ts";
-import { kinds } from "./slot-kinds.ts";
+import { kinds } from "./graph-layout.ts";
 
 /** New slots of a graph's slots, in memory that threads share; `none`: it is not copied. */
 export type NewSlots = Uint32Array<SharedArrayBuffer>;

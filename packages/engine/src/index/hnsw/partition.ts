@@ -14,9 +14,8 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Encoding } from "./encoding.ts";
 import { Graph } from "./graph.ts";
-import type { GraphShape } from "./graph-layout.ts";
+import { type GraphShape, kinds } from "./graph-layout.ts";
 import type { NewSlots } from "./node-order.ts";
-import { kinds } from "./slot-kinds.ts";
 import type { Target } from "./tasks.ts";
 
 /** What a checkpoint stores of a partition besides the graph's slots. */

@@ -5,8 +5,8 @@
 // that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. Scheduling, measuring and its
 // consequences share the counts of changes, so they are one class.
 
+import { inBackground, type Timer } from "../../base/host.ts";
 import type { Steps } from "../../base/steps.ts";
-import { inBackground, type Timer } from "../../base/timers.ts";
 import type { Candidates } from "../contract.ts";
 import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
 import { efMax } from "./graph-layout.ts";

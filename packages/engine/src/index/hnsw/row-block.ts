@@ -24,7 +24,7 @@ import {
   pagesMax,
 } from "@quiverdb/kernels/loader";
 import { invariant } from "../../base/invariant.ts";
-import { attachOnce, nextMemoryId } from "../attached.ts";
+import { attachOnce, nextMemoryId } from "../../base/shared-memory.ts";
 
 /** Rows whose kernel values are computed by one call. */
 export const chunkRows = 1_024;

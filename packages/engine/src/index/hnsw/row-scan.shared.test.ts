@@ -1,8 +1,7 @@
 // Are exact scores those of the ground truth of public data sets?
 
 import { expect, test } from "vitest";
-import { exactScore } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { exactScore, metrics } from "../../vector/metric.ts";
 import { exactNearest } from "../test/exact-nearest.ts";
 import { asMap } from "../test/reference.ts";
 import { onSet, readF32, readFvecs, readIvecs } from "../test/reference-data.ts";

@@ -5,15 +5,18 @@
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { readFloats } from "../../vector/floats.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { metrics } from "../../vector/metric.ts";
 import { absent } from "../ordinal-map.ts";
-import type { SharedVectors } from "./attached-vectors.ts";
-import type { DuplicateVectors } from "./duplicate-vectors.ts";
+import {
+  type DuplicateVectors,
+  DuplicateVectorsReader,
+  type SharedDuplicateVectors,
+} from "./duplicate-vectors.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
-import type { GraphSet } from "./graph-set.ts";
+import { AttachedGraphs, type GraphSet, type SharedGraphs } from "./graph-set.ts";
 import { isEqualTo, Names } from "./names.ts";
 import { SearchedVectors } from "./searched-vectors.ts";
-import { VectorRows, type VectorRowsView } from "./vector-rows.ts";
+import { type SharedVectorRows, VectorRows, VectorRowsView } from "./vector-rows.ts";
 
 /** Vectors that are read into memory between two looks at the clock, and names that are looked at. */
 const readsPerFill = 64;
@@ -173,5 +176,43 @@ export class StoredVectors extends SearchedVectors {
   close(): void {
     this.names.clear();
     this.held.close();
+  }
+}
+
+// ---- What does a thread know of the vectors of a dense index that another one owns?
+
+/** What a thread needs to search the vectors of an index as they were at a time. Can be posted to it. */
+export type SharedVectors = {
+  readonly dimension: number;
+  readonly metric: MetricName;
+  readonly graphs: SharedGraphs | undefined;
+  readonly rows: SharedVectorRows;
+  readonly copies: SharedDuplicateVectors;
+  readonly directionless: number;
+  readonly count: number;
+  readonly last: number;
+};
+
+export class AttachedVectors extends SearchedVectors {
+  readonly graphs: AttachedGraphs | undefined;
+  readonly rows: VectorRowsView;
+  readonly copies: DuplicateVectorsReader;
+  readonly directionless: number;
+  readonly count: number;
+  readonly last: number;
+
+  /** @param slot of this thread */
+  constructor({ dimension, metric, graphs, rows, copies, ...others }: SharedVectors, slot: number) {
+    super(dimension, metrics[metric]);
+    this.graphs = graphs && new AttachedGraphs(graphs, slot);
+    this.rows = VectorRowsView.attach(this.metric, rows, slot);
+    this.copies = DuplicateVectorsReader.attach(copies);
+    this.directionless = others.directionless;
+    this.count = others.count;
+    this.last = others.last;
+  }
+
+  get waitingCount(): number {
+    return this.rows.waitingCount;
   }
 }

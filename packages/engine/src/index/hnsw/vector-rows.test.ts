@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
-import { exactScore } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { exactScore, metrics } from "../../vector/metric.ts";
 import { VectorRows, VectorRowsView } from "./vector-rows.ts";
 
 const dimension = 5;

@@ -23,8 +23,7 @@ import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
-import type { Metric } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { type Metric, metrics } from "../../vector/metric.ts";
 import { assertAscending, type Candidates, nothing, type Visible } from "../contract.ts";
 import {
   absent,
@@ -33,7 +32,6 @@ import {
   ordinalMapBytes,
   type SharedOrdinalMap,
 } from "../ordinal-map.ts";
-import { exactDistances } from "./exact-distances.ts";
 import {
   Block,
   type BlockLayout,
@@ -44,7 +42,7 @@ import {
   type SharedBlock,
   waiting,
 } from "./row-block.ts";
-import { RowScan, type Segment } from "./row-scan.ts";
+import { exactDistances, RowScan, type Segment } from "./row-scan.ts";
 
 /** Bytes of one block, at most and at least. */
 const blockBytesMax = 2 ** 30;

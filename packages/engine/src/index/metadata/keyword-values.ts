@@ -12,12 +12,11 @@
 import { compareText } from "../../base/bytes.ts";
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { sharedArray } from "../../base/shared-array.ts";
+import { sharedArray } from "../../base/shared-memory.ts";
 import { type Steps, sortInSteps } from "../../base/steps.ts";
-import type { BitmapBuilder } from "../bitmap-builder.ts";
+import type { BitmapBuilder } from "../ordinal-bitmap.ts";
 import { Dictionary, type DictionaryState } from "../text/dictionary.ts";
-import { GrowingBitmap } from "./growing-bitmap.ts";
-import type { ValuePart } from "./value-part.ts";
+import { GrowingBitmap, type ValuePart } from "./value-sets.ts";
 
 const mark = "=";
 const frequentShare = 64;

@@ -5,14 +5,13 @@ import { utf8 } from "../../base/bytes.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { FieldType } from "../../filter/condition.ts";
 import { type Field, fieldNamed } from "../../metadata/field.ts";
-import { BitmapBuilder } from "../bitmap-builder.ts";
 import type { StoredContent } from "../kind.ts";
-import type { MetadataState } from "./checkpoints.ts";
-import { GrowingBitmap } from "./growing-bitmap.ts";
+import { BitmapBuilder } from "../ordinal-bitmap.ts";
 import { KeywordValues } from "./keyword-values.ts";
-import { metadataKind } from "./kind.ts";
+import { type MetadataState, metadataKind } from "./kind.ts";
 import { MetadataIndex } from "./metadata-index.ts";
 import { NumberValues } from "./number-values.ts";
+import { GrowingBitmap } from "./value-sets.ts";
 
 const field = fieldNamed("f") as Field;
 const kind = (type: FieldType) =>

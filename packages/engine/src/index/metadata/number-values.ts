@@ -18,11 +18,10 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { sharedArray } from "../../base/shared-array.ts";
+import { sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { BitmapBuilder } from "../bitmap-builder.ts";
-import { GrowingBitmap } from "./growing-bitmap.ts";
-import type { ValuePart } from "./value-part.ts";
+import type { BitmapBuilder } from "../ordinal-bitmap.ts";
+import { GrowingBitmap, type ValuePart } from "./value-sets.ts";
 
 const bucketsMax = 64;
 /** Smaller buckets are not halved. */

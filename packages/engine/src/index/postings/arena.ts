@@ -9,7 +9,7 @@
 import { pageBytes, pagesMax } from "@quiverdb/kernels/loader";
 import { candidatesBytes, recordSumsBytes, segmentRecordsMax } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
-import { nextMemoryId } from "../attached.ts";
+import { nextMemoryId } from "../../base/shared-memory.ts";
 import {
   align,
   firstAllocationAt,

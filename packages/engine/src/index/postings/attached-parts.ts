@@ -19,7 +19,7 @@
 // use. Of a segment that it knows it takes over only the removals that are new, into bits of its own for each description.
 
 import type { Column } from "../../base/growable.ts";
-import { attachOnce } from "../attached.ts";
+import { attachOnce } from "../../base/shared-memory.ts";
 import { BufferReader, type SharedBuffer } from "./mutable-buffer.ts";
 import { type OwnedParts, PostingParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";

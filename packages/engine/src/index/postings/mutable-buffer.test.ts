@@ -3,7 +3,7 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { describe, expect, test } from "vitest";
 import { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
-import { RetiredOrdinals } from "./retired-ordinals.ts";
+import { RetiredOrdinals } from "./posting-parts.ts";
 import { posted } from "./testing/versioned.ts";
 
 type Entry = { readonly slot: number; readonly value: number };

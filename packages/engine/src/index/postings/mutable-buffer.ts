@@ -9,11 +9,10 @@
 
 import { type Column, Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import type { ArrayClass } from "../../base/shared-array.ts";
+import type { ArrayClass } from "../../base/shared-memory.ts";
 import { firstFrom } from "../ordinal-sets.ts";
-import { Postings } from "./lists.ts";
+import { Postings, type SharedTermLists, TermListReader, TermLists } from "./lists.ts";
 import { PostingListReader, type PostingsRead, type SharedPostings } from "./posting-list-reader.ts";
-import { type SharedTermLists, TermListReader, TermLists } from "./term-lists.ts";
 
 type Values = Float32Array | Uint32Array;
 type MakeValues<V extends Values> = ArrayClass<V> & (new (length: number) => V);

@@ -19,15 +19,15 @@
 // This class is the writer's side; `reader` and `searcher` cannot change anything. It keeps the buffers (buffers.ts) and the segments in step.
 
 import type { Task } from "../../base/scheduler.ts";
+import { nextMemoryId } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
-import { nextMemoryId } from "../attached.ts";
 import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import { type BufferOptions, Buffers } from "./buffers.ts";
+import { checkParts } from "./check.ts";
 import type { CheckpointData } from "./checkpoint-data.ts";
 import { OwnedParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
 import { PostingSearcher } from "./posting-search.ts";
-import { checkParts } from "./posting-walk.ts";
 import type { Segment, SegmentState } from "./segment.ts";
 import { SegmentSet, type SegmentSetOptions } from "./segment-set.ts";
 

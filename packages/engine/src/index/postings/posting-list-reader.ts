@@ -22,7 +22,7 @@
 // no slice is used twice, and a slice that is taken later leads to others that are. So what it finds is cut off at the first slot that
 // it was not told of.
 
-import type { ArrayClass } from "../../base/shared-array.ts";
+import type { ArrayClass } from "../../base/shared-memory.ts";
 
 /** Of postings. */
 export type Values = Float32Array | Uint32Array;

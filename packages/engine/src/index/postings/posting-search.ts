@@ -10,13 +10,18 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Candidates, nothing, type Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { contains, type OrdinalSet } from "../ordinal-sets.ts";
-import { Best } from "./best.ts";
+import { type Accepts, Best } from "./best.ts";
 import type { BufferReader } from "./mutable-buffer.ts";
-import { isListChosen, type PostingEstimate, postingCost } from "./posting-cost.ts";
 import type { PostingParts } from "./posting-parts.ts";
 import type { PostingReader } from "./posting-reader.ts";
-import type { Formula, Hidden, WeightedTerm } from "./query.ts";
-import type { Accepts } from "./record-scores.ts";
+import {
+  type Formula,
+  type Hidden,
+  isListChosen,
+  type PostingEstimate,
+  postingCost,
+  type WeightedTerm,
+} from "./query.ts";
 import { FullScorer } from "./score-all.ts";
 import { searchListed, searchSegments } from "./segment-search.ts";
 

@@ -10,9 +10,9 @@
 import type { Steps } from "../../base/steps.ts";
 import { type Candidates, nothing } from "../contract.ts";
 import { contains, firstFrom, type OrdinalSet } from "../ordinal-sets.ts";
+import { type Accepts, found, hidden as hiddenState, RecordScores } from "./best.ts";
 import type { BufferReader } from "./mutable-buffer.ts";
 import type { Formula, Hidden, Located, WeightedTerm } from "./query.ts";
-import { type Accepts, found, hidden as hiddenState, RecordScores } from "./record-scores.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
 /** Postings scored in one step; each list counts as `postingsPerList` more. */

@@ -1,14 +1,20 @@
 // What must the rest of the engine know about sparse indexes?
 
-import type { SparseIndex as SparseDefinition } from "@quiverdb/protocol/shapes/index-definition";
-import type { Kind, PreparedRecords } from "../kind.ts";
+import { checkFields } from "@quiverdb/protocol/fields";
+import { limits } from "@quiverdb/protocol/limits";
+import {
+  CreateSparseIndex,
+  indexNames,
+  type SparseIndex as SparseDefinition,
+  sparseLevels,
+} from "@quiverdb/protocol/shapes/index-definition";
+import { nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
+import type { IndexedCollection, Kind, PreparedRecords } from "../kind.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
+import { weightHash } from "../postings/check.ts";
 import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
-import { postingBytes } from "../postings/memory.ts";
-import { weightHash } from "../postings/posting-hash.ts";
+import { countsOf, postingBytes, sizeBy, TermSample } from "../postings/memory.ts";
 import { postingFormat } from "../postings/segment-layout.ts";
-import { countsOf, sizeBy, TermSample } from "../postings/term-sample.ts";
-import { defineSparseIndex } from "./definition.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 import { SparseReader } from "./sparse-reader.ts";
@@ -52,3 +58,15 @@ export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, Prepar
     },
   }),
 };
+
+// ---- Is the definition of a sparse index complete and possible, and what are its defaults?
+
+/** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
+export function defineSparseIndex(collection: IndexedCollection, given: CreateSparseIndex): SparseDefinition {
+  checkFields(CreateSparseIndex, given);
+  requireEnabled(collection.sparse, "sparse", "sparse vectors");
+  const name = nameOf(given.name, indexNames.sparse);
+  const quantization = given.quantization ?? limits.sparseLevelsDefault;
+  oneOf(quantization, sparseLevels, "quantization");
+  return { name, quantization, sample_threshold: sampleThreshold(given) };
+}

@@ -3,7 +3,7 @@
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import { chosenWay } from "../postings/posting-cost.ts";
+import { chosenWay } from "../postings/query.ts";
 import type { SparseReader } from "./sparse-reader.ts";
 
 export interface SparseLeg extends Leg {

@@ -11,9 +11,9 @@ import type { Steps } from "../../base/steps.ts";
 import type { Index } from "../contract.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
 import type { SharedParts } from "../postings/attached-parts.ts";
+import { postingsOf } from "../postings/check.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import { postingsOf } from "../postings/posting-walk.ts";
 import { assertSparse, SparseReader } from "./sparse-reader.ts";
 
 export type SparseOptions = ArenaOptions & {

@@ -8,11 +8,9 @@ import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
-import { explainedTermsPerStep } from "../postings/explained.ts";
-import type { PostingEstimate } from "../postings/posting-cost.ts";
 import type { PostingIndex } from "../postings/posting-index.ts";
 import { prunedTermsMax } from "../postings/posting-search.ts";
-import type { Located } from "../postings/query.ts";
+import { explainedTermsPerStep, type Located, type PostingEstimate } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
 export type SparseVector = {

@@ -3,8 +3,7 @@
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { keepBest } from "../../base/top-k.ts";
 import { readFloats } from "../../vector/floats.ts";
-import { exactScore } from "../../vector/metric.ts";
-import { metrics } from "../../vector/metrics.ts";
+import { exactScore, metrics } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
 
 export class BruteForce {

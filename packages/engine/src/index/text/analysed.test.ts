@@ -2,8 +2,7 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
-import { analyseTexts } from "./analysed.ts";
-import { AnalysedReader } from "./analysed-reader.ts";
+import { AnalysedReader, analyseTexts } from "./analysed.ts";
 import { TextIndex } from "./text-index.ts";
 
 test.each([true, false])(

@@ -3,7 +3,7 @@
 // The counts change in place, in blocks, and no other thread sees them. Whoever asks is given copies of the blocks in shared memory: of one
 // that has not changed since, the copy of before. Where nobody asks there are none.
 
-import { sharedArray } from "../../base/shared-array.ts";
+import { sharedArray } from "../../base/shared-memory.ts";
 
 const blockBits = 14;
 const blockLength = 1 << blockBits;

@@ -15,7 +15,7 @@
 // records. So whatever a reader makes of the number or of its term, old, new or half of each, it finds nothing there that its version
 // sees: the units can be in a block that the reader was not given. A term that its version has keeps its number, and is compared as a whole.
 
-import { blockBytes } from "../../base/block-column.ts";
+import { blockBytes } from "../../base/growable.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { UnitsTest } from "./word-test.ts";
 

@@ -15,9 +15,9 @@
 // Invariants (see check): each number in use is in exactly one slot, or in an old one that has not moved, and no free slot lies
 // between that and the place of its hash; at most half of the slots are not free.
 
-import { BlockColumn, blockGrowth, blockImages } from "../../base/block-column.ts";
+import { BlockColumn, blockGrowth, blockImages } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { grownShared, sharedArray } from "../../base/shared-array.ts";
+import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
 import {
   DictionaryReader,

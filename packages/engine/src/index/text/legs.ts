@@ -9,7 +9,7 @@ import type { Clause } from "../../text/operators.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { chosenWay } from "../postings/posting-cost.ts";
+import { chosenWay } from "../postings/query.ts";
 import type { TextStatistics } from "./bm25.ts";
 import type { WeightedTerm } from "./term-reader.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";

@@ -11,7 +11,7 @@
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
-import { grownShared, sharedArray } from "../../base/shared-array.ts";
+import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import { checkRows, FrozenRows, type RowsState } from "./frozen-rows.ts";
 import { placeIn, type Row, type RowSource, type SharedRows } from "./rows-reader.ts";

@@ -2,12 +2,13 @@
 
 import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
-import type { Steps } from "../../base/steps.ts";
+import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
+import { tokenizeInSteps, tokenizeProcessed } from "../../text/tokenize.ts";
 import type { Task, TextOf } from "../builders.ts";
+import type { StoredText } from "../contract.ts";
 import type { StoredRecords } from "../kind.ts";
 import { type AnalysedTexts, analyseTexts, buffersOf } from "./analysed.ts";
-import { wordsInSteps } from "./stored-text.ts";
 
 type TextAnalysis = {
   readonly records: StoredRecords;
@@ -20,13 +21,17 @@ export const textAnalysis: Task<TextAnalysis, AnalysedTexts> = {
   name: "text analysis",
   *run({ records, language, stopWords, hasPositions }, _, textOf) {
     invariant(textOf !== undefined, "texts are analysed where records cannot be read");
-    return yield* analyseTexts(createAnalyzer(language, stopWords), wordsOf(records, textOf), hasPositions);
+    return yield* analyseTexts(
+      createAnalyzer(language, stopWords),
+      wordsOfRecords(records, textOf),
+      hasPositions,
+    );
   },
   handedOver: ({ records }) => [records.bytes.buffer as ArrayBuffer],
   handedBack: buffersOf,
 };
 
-function* wordsOf(
+function* wordsOfRecords(
   { ordinals, ends, bytes }: StoredRecords,
   textOf: TextOf,
 ): Generator<[ordinal: number, words: Steps<string[]>]> {
@@ -34,4 +39,16 @@ function* wordsOf(
     const text = textOf(bytes.subarray(begin, ends[i]));
     if (text !== null) yield [ordinals[i], wordsInSteps(text)];
   }
+}
+
+// ---- Which words does a stored text have?
+
+/** The words, as `tokenize` makes them. */
+export function wordsOf(text: StoredText): string[] {
+  return finishAtOnce(wordsInSteps(text));
+}
+
+/** `wordsOf`, in steps. */
+export function* wordsInSteps({ kind, value }: StoredText): Steps<string[]> {
+  return kind === "raw" ? yield* tokenizeInSteps(value) : tokenizeProcessed(value);
 }

@@ -22,11 +22,11 @@ import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import type { Index } from "../contract.ts";
+import { postingsOf } from "../postings/check.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
-import { postingsOf } from "../postings/posting-walk.ts";
-import type { AnalysedReader } from "./analysed-reader.ts";
-import type { SharedText } from "./attached-text.ts";
+import type { AnalysedReader } from "./analysed.ts";
 import { averageOf, type TextStatistics } from "./bm25.ts";
+import type { SharedText } from "./term-reader.ts";
 import { OwnedTextParts, type TextOptions, type TextState } from "./text-parts.ts";
 import { TextReader } from "./text-search.ts";
 

@@ -12,20 +12,20 @@
 import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
+import { nextMemoryId } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
-import { nextMemoryId } from "../attached.ts";
 import type { ArenaOptions } from "../postings/arena.ts";
+import { postingsOf, usesOfTerms } from "../postings/check.ts";
 import type { CheckpointData } from "../postings/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
-import { postingsOf, usesOfTerms } from "../postings/posting-walk.ts";
-import type { SharedText, TextParts } from "./attached-text.ts";
 import { Bm25 } from "./bm25.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { Forms, type FormsState } from "./forms.ts";
 import { FrozenRows, imagesFor } from "./frozen-rows.ts";
 import { Positions, type PositionsState } from "./positions.ts";
 import { RecordRows } from "./record-rows.ts";
+import type { SharedText, TextParts } from "./term-reader.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 export type TextOptions = ArenaOptions & {

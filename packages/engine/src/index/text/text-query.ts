@@ -32,7 +32,7 @@ import {
   unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
-import type { Accepts } from "../postings/record-scores.ts";
+import type { Accepts } from "../postings/best.ts";
 import { type Meaning, meaningOf, type PlacedTerm } from "./clause-meaning.ts";
 import type { TermReader, WeightedTerm } from "./term-reader.ts";
 

@@ -10,15 +10,17 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { contains } from "../ordinal-sets.ts";
-import { explainedTermsPerStep } from "../postings/explained.ts";
-import type { PostingEstimate } from "../postings/posting-cost.ts";
+import type { Accepts } from "../postings/best.ts";
 import type { PostingReader } from "../postings/posting-reader.ts";
 import type { PostingSearcher } from "../postings/posting-search.ts";
-import type { Hidden, WeightedTerm as LocatedTerm } from "../postings/query.ts";
-import type { Accepts } from "../postings/record-scores.ts";
-import { attachText, type SharedText } from "./attached-text.ts";
+import {
+  explainedTermsPerStep,
+  type Hidden,
+  type WeightedTerm as LocatedTerm,
+  type PostingEstimate,
+} from "../postings/query.ts";
 import { averageOf, idf, type TextStatistics } from "./bm25.ts";
-import { TermReader, type WeightedTerm } from "./term-reader.ts";
+import { attachText, type SharedText, TermReader, type WeightedTerm } from "./term-reader.ts";
 
 /** Terms that are located at a step. */
 const termsPerStep = 256;

@@ -1,6 +1,6 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
-import { hashOf, unknown, WordTable } from "./word-table.ts";
+import { hashOf, unknown, WordTable } from "./vocabulary.ts";
 
 test("a table has the numbers of the words that were added, as a Map does", () => {
   const next = randomNumbers(3);

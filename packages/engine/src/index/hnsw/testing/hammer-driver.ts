@@ -6,8 +6,7 @@
 import { finishAtOnce } from "../../../base/steps.ts";
 import { keepBest } from "../../../base/top-k.ts";
 import { bytesOfFloats } from "../../../vector/floats.ts";
-import { exactScore } from "../../../vector/metric.ts";
-import { metrics } from "../../../vector/metrics.ts";
+import { exactScore, metrics } from "../../../vector/metric.ts";
 import type { Candidates, Index } from "../../contract.ts";
 import type { LegOptions } from "../../kind.ts";
 import { OrdinalBitmap } from "../../ordinal-bitmap.ts";

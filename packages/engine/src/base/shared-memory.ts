@@ -1,4 +1,28 @@
-// Does this thread know a shared memory already?
+// How is an array made that other threads can read?
+
+/** A class of typed arrays, such as `Uint32Array`. */
+export interface ArrayClass<T> {
+  new (buffer: ArrayBufferLike): T;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+/** A shared array of that many zeros. */
+export function sharedArray<T>(Values: ArrayClass<T>, length: number): T {
+  return new Values(new SharedArrayBuffer(Values.BYTES_PER_ELEMENT * length));
+}
+
+/** A longer array that begins with the same values, in shared memory. */
+export function grownShared<T extends Uint8Array | Uint16Array | Uint32Array>(
+  Values: ArrayClass<T>,
+  from: T,
+  length: number,
+): T {
+  const larger = sharedArray(Values, length);
+  larger.set(from);
+  return larger;
+}
+
+// ---- Does this thread know a shared memory already?
 //
 // A memory that is posted arrives as a new object each time. Whoever makes one that is posted gives it a number. A thread keeps what it
 // has made of a memory (views, instances of kernels, scratch memory in a slot) under that number, for as long as a reader of it is in use.
