@@ -24,11 +24,11 @@ const long = [
   "packages/cli/src/{main,backup/*,commands/*,import/foreign}.test.ts",
   "packages/console/test/console.test.ts",
   "packages/mcp/src/server.test.ts",
-  "packages/engine/src/database/check/*.test.ts",
-  "packages/engine/src/database/{deleted-checkpoints,filtered-recall,index-size,keeping-inverted,memory-budget,snapshots}.test.ts",
+  "packages/engine/src/database/{check,snapshots}/*.test.ts",
+  "packages/engine/src/database/{deleted-checkpoints,filtered-recall,index-size,keeping-inverted,memory-budget}.test.ts",
   "packages/engine/src/database/threads/threads.test.ts",
-  "packages/engine/src/index/hnsw/{odd-vectors,walk}.test.ts",
-  "packages/engine/src/runtime/{builders,data-directory,directory-lock,readers}.test.ts",
+  "packages/engine/src/index/dense/{odd-vectors,walk}.test.ts",
+  "packages/engine/src/{process/data-directory,process/directory-lock,runtime/builders,runtime/readers}.test.ts",
   "packages/server/test/{authorization,hostile,key-filters,operations,overload,threads,tls,validity}.test.ts",
 ];
 
@@ -53,7 +53,7 @@ export default defineConfig({
       },
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
-    setupFiles: ["packages/engine/src/runtime/node-host.ts"],
+    setupFiles: ["packages/engine/src/process/node-host.ts"],
     // A process per test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.

@@ -6,15 +6,15 @@
 // alternately, so that both run under the same conditions. CPU time is that of the process; GB/s counts the bytes of the vectors once per
 // query. The results are compared, too.
 
-import "../packages/engine/src/runtime/node-host.ts";
+import "../packages/engine/src/process/node-host.ts";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { Greatest } from "../packages/engine/src/base/top-k.ts";
-import { VectorRows } from "../packages/engine/src/index/hnsw/vector-rows.ts";
-import { exactNearest } from "../packages/engine/src/index/test/exact-nearest.ts";
+import { VectorRows } from "../packages/engine/src/index/dense/vector-rows.ts";
 import { exactDot, exactSquaredDistance, squaredNorm } from "../packages/engine/src/vector/exact.ts";
 import type { Metric } from "../packages/engine/src/vector/metric.ts";
+import { exactNearest } from "../packages/engine/test/index/exact-nearest.ts";
 
 const dimension = 100;
 const queriesPerTurn = 10;

@@ -4,7 +4,7 @@
 //
 // DIR has a word list for each language, in a file of the language's name, one word per line. The tool prints the number of words with
 // marks, how many of them the stemmer alone joins with their plain spelling, and the fractions of *lost* and *merged* pairs of words
-// (packages/engine/src/text/test/joined-words.ts): for words that are folded and then stemmed, without and with the endings of
+// (packages/engine/test/text/joined-words.ts): for words that are folded and then stemmed, without and with the endings of
 // packages/engine/src/text/endings.ts in between. The dictionary test measures the latter on a sample (dictionary.test.ts).
 //
 // With --learn it proposes such a table, from short endings to longer ones: an ending is added if its own spelling gives the reference's
@@ -17,8 +17,8 @@ import { parseArgs } from "node:util";
 import { endingSpeller, endings } from "@quiverdb/engine/text/endings";
 import { fold } from "@quiverdb/engine/text/fold";
 import { languages, respelt } from "@quiverdb/engine/text/languages";
-import { compareStems, type Stem, stemmerOf, wordsOf } from "@quiverdb/engine/text/test/joined-words";
 import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
+import { compareStems, type Stem, stemmerOf, wordsOf } from "../packages/engine/test/text/joined-words.ts";
 
 /** Fraction of the words that an entry must correct. */
 const gainMin = 0.0005;

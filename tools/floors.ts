@@ -40,11 +40,12 @@ const modules: Readonly<Record<string, Module>> = {
       "kernels",
     ],
   },
-  "engine/backup": {
+  "engine/log": { floor: 2.25, sees: ["engine/collection", "engine/storage", "engine/base", "protocol"] },
+  "engine/views": {
     floor: 2.25,
     sees: ["engine/collection", "engine/index", "engine/storage", "engine/base", "protocol"],
   },
-  "engine/log": { floor: 2.25, sees: ["engine/collection", "engine/storage", "engine/base", "protocol"] },
+  "engine/process": { floor: 2.25 },
   "engine/runtime": { floor: 2.5 },
   "engine/query": { floor: 3 },
   "engine/indexing": { floor: 3 },

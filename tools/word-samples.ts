@@ -10,8 +10,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fold } from "@quiverdb/engine/text/fold";
 import { languages } from "@quiverdb/engine/text/languages";
-import { wordsOf } from "@quiverdb/engine/text/test/joined-words";
 import { textLanguages } from "@quiverdb/protocol/shapes/index-definition";
+import { wordsOf } from "../packages/engine/test/text/joined-words.ts";
 
 const neighbours = 25;
 /** Runs of a language with a stemmer, and of one without: nothing is measured of the latter but that spellings meet. */

@@ -5,9 +5,9 @@
 // Wall time from the first record to the last link, with the two cases alternating. The machine needs a core for each builder, and part of
 // another for the thread that assigns the jobs.
 
-import "../../packages/engine/src/runtime/node-host.ts";
+import "../../packages/engine/src/process/node-host.ts";
 import { Background, type BackgroundEvents } from "../../packages/engine/src/base/background.ts";
-import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
+import { HnswIndex } from "../../packages/engine/src/index/dense/hnsw-index.ts";
 import { BuilderThreads } from "../../packages/engine/src/runtime/builders.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { readSet } from "./data.ts";

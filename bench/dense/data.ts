@@ -6,10 +6,10 @@
 // The generated sets look like embeddings: their points lie near a subspace of few dimensions, in clusters of different
 // sizes, with a little noise in all dimensions. Pure noise in many dimensions has no near neighbours and measures nothing.
 
-import "../../packages/engine/src/runtime/node-host.ts";
-import { VectorRows } from "../../packages/engine/src/index/hnsw/vector-rows.ts";
-import { exactNearest } from "../../packages/engine/src/index/test/exact-nearest.ts";
+import "../../packages/engine/src/process/node-host.ts";
+import { VectorRows } from "../../packages/engine/src/index/dense/vector-rows.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
+import { exactNearest } from "../../packages/engine/test/index/exact-nearest.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";

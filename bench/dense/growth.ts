@@ -9,7 +9,7 @@
 
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
-import type { HnswDataType } from "../../packages/engine/src/index/hnsw/code-types.ts";
+import type { HnswDataType } from "../../packages/engine/src/index/dense/code-types.ts";
 import { chart, logarithmicTicks } from "../shared/chart.ts";
 import { fit, type Line } from "../shared/fit.ts";
 import { writeDocument } from "../shared/report.ts";

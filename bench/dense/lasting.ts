@@ -7,10 +7,10 @@
 // answer the same queries alternately: CPU time per query, median of many turns, at equal beam width and at equal recall. Written to
 // docs/benchmarks-dense-lasting.md.
 
-import "../../packages/engine/src/runtime/node-host.ts";
+import "../../packages/engine/src/process/node-host.ts";
 import { parseArgs } from "node:util";
 import { randomNumbers } from "@quiverdb/kernels/random";
-import { HnswIndex } from "../../packages/engine/src/index/hnsw/hnsw-index.ts";
+import { HnswIndex } from "../../packages/engine/src/index/dense/hnsw-index.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { head, line, whole, writeDocument } from "../shared/report.ts";
 import { at, median } from "../shared/results.ts";

@@ -9,7 +9,7 @@
 // down. In each turn all queries are asked once. Figures are of the turns after the first ones, which warm up; the difference is taken
 // turn by turn.
 
-import "../../packages/engine/src/runtime/node-host.ts";
+import "../../packages/engine/src/process/node-host.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";

@@ -8,7 +8,7 @@
 // The plain loop, the index alone and the whole engine are in one process for each shape and take turns, so that what else runs on the
 // machine slows all of them down. In each turn all queries are asked once. Figures are medians of the turns after the first two.
 
-import "../../packages/engine/src/runtime/node-host.ts";
+import "../../packages/engine/src/process/node-host.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";

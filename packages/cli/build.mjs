@@ -38,22 +38,27 @@ const isOutside = (name, importer) =>
 
 /** Modules that find files beside themselves, as they are in `dist`. */
 const replacements = {
-  "engine/src/runtime/kernel-builds.ts": `import { readFileSync } from "node:fs";
+  "engine/src/process/kernel-builds.ts": `import { readFileSync } from "node:fs";
 export const kernelBytes = (build) => readFileSync(new URL(\`kernels/\${build}.wasm\`, import.meta.url));`,
   "server/src/operations/console-files.ts": `import { join } from "node:path";
 export const consoleFiles = join(import.meta.dirname, "console");`,
 };
 
+const replaced = new Set();
 const ownFiles = {
   name: "own files",
-  load: (id) => replacements[id.slice(root.length + 1).replaceAll("\\", "/")],
+  load(id) {
+    const module = id.slice(root.length + 1).replaceAll("\\", "/");
+    if (Object.hasOwn(replacements, module)) replaced.add(module);
+    return replacements[module];
+  },
   transform(code, id) {
     if (!id.startsWith(root)) return undefined;
-    const replaced = code.replaceAll(/new URL\("\.\/([\w-]+)\.ts", import\.meta\.url\)/g, (_, name) => {
+    const pointed = code.replaceAll(/new URL\("\.\/([\w-]+)\.ts", import\.meta\.url\)/g, (_, name) => {
       threads.set(name, join(dirname(id), `${name}.ts`));
       return `new URL("./${name}.js", import.meta.url)`;
     });
-    return replaced === code ? undefined : replaced;
+    return pointed === code ? undefined : pointed;
   },
 };
 
@@ -95,6 +100,9 @@ for (const [name, input] of threads) {
   }
   await bundle.close();
 }
+
+for (const module of Object.keys(replacements))
+  if (!replaced.has(module)) throw new Error(`no program has the module ${module}, which is replaced`);
 
 /** The licences of the packages ask that they are told of wherever the packages are. */
 const licences = [...packages].toSorted().map((folder) => {

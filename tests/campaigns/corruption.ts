@@ -22,7 +22,7 @@ import { allVectors } from "@quiverdb/engine/collection/reading";
 import { collectionTables, metaKeys } from "@quiverdb/engine/collection/tables";
 import { checkDirectory } from "@quiverdb/engine/database/check/directory";
 import { repairDirectory } from "@quiverdb/engine/database/check/repair";
-import { collectionsDirectory, snapshotsDirectory } from "@quiverdb/engine/runtime/data-directory";
+import { collectionsDirectory, snapshotsDirectory } from "@quiverdb/engine/process/data-directory";
 import { LmdbStore } from "@quiverdb/engine/storage/lmdb";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { isQuiverError } from "@quiverdb/protocol/errors";

@@ -2,8 +2,8 @@
 //
 //   node tests/campaigns/readers.ts [--answers 100000] [--kinds dense,...] [--death-every 1000]
 
-import { hammerDrivers } from "../../packages/engine/src/index/testing/hammer-drivers.ts";
-import { hammer } from "../../packages/engine/src/runtime/testing/hammer/hammer.ts";
+import { hammerDrivers } from "../../packages/engine/test/index/hammer-drivers.ts";
+import { hammer } from "../../packages/engine/test/runtime/hammer/hammer.ts";
 import type { IndexKind } from "../../packages/protocol/src/shapes/index-definition.ts";
 import { command, say } from "./campaign.ts";
 

@@ -2,7 +2,7 @@
 //
 // 256-dimensional text vectors of a public set (where that is absent, these are skipped), and a large set of few distinct rows.
 
-import { isAbsent, readF32 } from "../../packages/engine/src/index/test/reference-data.ts";
+import { isAbsent, readF32 } from "../../packages/engine/test/index/reference-data.ts";
 import type { OddData } from "./odd-data.ts";
 import { type Random, rowsOf } from "./random.ts";
 

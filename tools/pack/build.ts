@@ -119,7 +119,7 @@ function write(places: Places, module: string, extension: string, text: string):
 }
 
 async function writeModule(module: string, places: Places): Promise<void> {
-  if (module === "engine/runtime/kernel-builds") {
+  if (module === "engine/process/kernel-builds") {
     write(places, module, ".js", kernelsModule(join(root, "packages", "kernels", "dist")));
     return;
   }

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The text of the module that stands in for engine/runtime/kernel-builds.ts. @param dist folder of the compiled kernels */
+/** The text of the module that stands in for engine/process/kernel-builds.ts. @param dist folder of the compiled kernels */
 export function kernelsModule(dist: string): string {
   const builds = readdirSync(dist).filter(
     (name) => name === "release.wasm" || name.endsWith("-release.wasm"),

@@ -1,8 +1,8 @@
 // How does the benchmark use Quiver's HNSW index?
 
-import "../../../packages/engine/src/runtime/node-host.ts";
-import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/hnsw/code-types.ts";
-import { HnswIndex } from "../../../packages/engine/src/index/hnsw/hnsw-index.ts";
+import "../../../packages/engine/src/process/node-host.ts";
+import { type HnswDataType, rescoreDepth } from "../../../packages/engine/src/index/dense/code-types.ts";
+import { HnswIndex } from "../../../packages/engine/src/index/dense/hnsw-index.ts";
 import { bytesOfFloats } from "../../../packages/engine/src/vector/floats.ts";
 import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { type Engine, type EngineKind, efConstruction, m, type Shape } from "../engine.ts";

@@ -1,6 +1,6 @@
 // How does the benchmark use Quiver's sparse search?
 
-import "../../../packages/engine/src/runtime/node-host.ts";
+import "../../../packages/engine/src/process/node-host.ts";
 import { SparseIndex } from "../../../packages/engine/src/index/sparse/sparse-index.ts";
 import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";
 import { bestFirst, tidiedAtOnce } from "../../shared/quiver-index.ts";

@@ -1,6 +1,6 @@
 // How does the benchmark use Quiver's text index?
 
-import "../../../packages/engine/src/runtime/node-host.ts";
+import "../../../packages/engine/src/process/node-host.ts";
 import { TextIndex } from "../../../packages/engine/src/index/text/text-index.ts";
 import { tokenize } from "../../../packages/engine/src/text/tokenize.ts";
 import { finishOf, idsOf, openCollection, upsertRows } from "../../shared/quiver-database.ts";

@@ -1,6 +1,6 @@
 // How are values mixed by a random orthogonal map, in place?
 //
-// See index/hnsw/rotation.ts of the engine for what and why. Two f64 a register, and the same operations on the same values as the reference in
+// See index/hnsw/value-transforms.ts of the engine for what and why. Two f64 a register, and the same operations on the same values as the reference in
 // JavaScript, so the same bits, at a sixth of the time. The values stay in the first cache (768 take 6 KB).
 
 /** Multiplies `count` values, an even number, by as many others. */

@@ -11,7 +11,7 @@
 // a place while large ones of the same key wait for theirs. A request is large when its estimated work exceeds `largeWorkMs`. The first
 // estimate comes from the length of its body; once the body is parsed, a better one replaces it.
 //
-// Among the requests of one key, the smallest starts first (level-queue.ts).
+// Among the requests of one key, the smallest starts first (fair-queue.ts).
 //
 // A request is rejected on arrival, before its body is read, if its key has reached its limit of requests, or if the request would wait too
 // long at the rate at which the key's requests started recently. A request that has waited for `queueWaitMs` is rejected.

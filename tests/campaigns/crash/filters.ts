@@ -4,10 +4,10 @@
 // filter must find is computed by plain code (engine/filter/test/naive-filter.ts) from the records of the ledger.
 
 import type { CallOptions, Collection } from "@quiverdb/client";
-import { naiveMatches } from "@quiverdb/engine/filter/test/naive-filter";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
 import type { ScrollPage, ScrollVectors } from "@quiverdb/protocol/shapes/matching";
+import { naiveMatches } from "../../../packages/engine/test/filter/naive-filter.ts";
 import type { ModelRecord } from "../../model.ts";
 import type { IndexState } from "./ledger.ts";
 

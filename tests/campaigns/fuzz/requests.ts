@@ -4,9 +4,9 @@
 // and vectors (the grounds, below) are used often, so that most requests get past the first check.
 
 import { encode } from "@msgpack/msgpack";
-import { anyFilter } from "@quiverdb/engine/filter/test/any-filter";
 import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
+import { anyFilter } from "../../../packages/engine/test/filter/any-filter.ts";
 import { adminKey } from "../server-process.ts";
 import { hostile, type Shaping, shaped } from "./shaped-json.ts";
 

@@ -1,8 +1,8 @@
 // Which sequences of commands test the model of the whole interface?
 
-import { anyFilter, anyMetadata, fieldNames } from "@quiverdb/engine/filter/test/any-filter";
 import type { OperationName } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
+import { anyFilter, anyMetadata, fieldNames } from "../../../packages/engine/test/filter/any-filter.ts";
 import type { Clause, Metric, ModelRecord } from "../../model.ts";
 
 export const collectionNames = ["one", "zwei 二", "troi's.3"];

@@ -3,7 +3,7 @@
 // The model evaluates filters by plain code (engine/filter/test/naive-filter.ts), over records whose metadata has any schema.
 
 import { deepStrictEqual as same } from "node:assert/strict";
-import { naiveMatches } from "@quiverdb/engine/filter/test/naive-filter";
+import { naiveMatches } from "../../../packages/engine/test/filter/naive-filter.ts";
 import type { ModelCollection, ModelRecord, Ranked } from "../../model.ts";
 import type { CommandOf } from "./commands.ts";
 import type { Pair } from "./pair.ts";

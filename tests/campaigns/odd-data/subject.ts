@@ -3,17 +3,17 @@
 // In two ways: the index alone, with builders in its own thread or in worker threads, and the whole engine, which writes records durably
 // first. Labels are increasing numbers that are never reused.
 
-import "@quiverdb/engine/runtime/node-host";
+import "@quiverdb/engine/process/node-host";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Collection, Database } from "@quiverdb/engine/database/contract";
 import { openDatabase } from "@quiverdb/engine/database/database";
-import type { Graph } from "@quiverdb/engine/index/hnsw/graph";
-import { HnswIndex } from "@quiverdb/engine/index/hnsw/hnsw-index";
-import type { HnswOptions } from "@quiverdb/engine/index/hnsw/hnsw-options";
-import type { HnswState } from "@quiverdb/engine/index/hnsw/saved-changes";
+import type { Graph } from "@quiverdb/engine/index/dense/graph";
+import { HnswIndex } from "@quiverdb/engine/index/dense/hnsw-index";
+import type { HnswOptions } from "@quiverdb/engine/index/dense/hnsw-options";
+import type { HnswState } from "@quiverdb/engine/index/dense/saved-changes";
 import type { BuilderThreads } from "@quiverdb/engine/runtime/builders";
 import { CheckpointOnDisk } from "@quiverdb/engine/runtime/checkpoint-place";
 import { bytesOfFloats } from "@quiverdb/engine/vector/floats";

@@ -1,7 +1,7 @@
-import { anyFilter } from "@quiverdb/engine/filter/test/any-filter";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { anyFilter } from "../../../engine/test/filter/any-filter.ts";
 import { filterOf } from "./option.ts";
 import { readWhere, WhereError } from "./read-where.ts";
 import { plainFilter, writeWhere } from "./write-where.ts";

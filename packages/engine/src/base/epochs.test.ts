@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { expect, test, vi } from "vitest";
+import type { EpochReading } from "../../test/base/epoch-reading.ts";
 import { EpochReader, Epochs, isBefore } from "./epochs.ts";
-import type { EpochReading } from "./testing/epoch-reading.ts";
 
 test("what is retired is freed when no reader is pinned to its epoch or an older one", () => {
   const epochs = new Epochs(2);
@@ -109,7 +109,7 @@ test("threads that pin and unpin never read freed memory while the writer replac
   words[cellsAt] = 0;
   const workers = Array.from({ length: readers }, (_, slot) => {
     const workerData: EpochReading = { epochs: epochs.shared, slot, cellsAt, words };
-    return new Worker(new URL("./testing/epoch-reading.ts", import.meta.url), { workerData });
+    return new Worker(new URL("../../test/base/epoch-reading.ts", import.meta.url), { workerData });
   });
   const ends = workers.map(
     async (worker) => (await once(worker, "message"))[0] as { reads: number; torn: number },

@@ -209,7 +209,7 @@ export class Change {
 // the readable records again for the head. This takes time in proportion to the collection, but leaves it without damage (C1).
 
 /** Removes everything of a damaged record except its id, and corrects the counts of the head. */
-export function closeDamaged(writer: Writer, head: Head, ordinal: number): void {
+function closeDamaged(writer: Writer, head: Head, ordinal: number): void {
   invariant(head.live > 0, `ordinal ${ordinal} is closed, and the head counts ${head.live} live records`);
   const key = ordinalKey(ordinal);
   writer.delete("records", key);

@@ -33,7 +33,7 @@ export const collectionTables = [
   "staged",
   /** id -> the place of its first operation in the spool of the open transaction, and the kind of its last one. */
   "stagedIds",
-  /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (indexed.ts). */
+  /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (transaction.ts). */
   "indexed",
 ] as const;
 

@@ -15,7 +15,7 @@ import { operationBytes, RecordReader } from "./record.ts";
 import { decodeVersion, rootHash, type VersionEntry, versionEntryBytes } from "./versions.ts";
 
 /** Receives the records of the collection by ascending ordinal. */
-export type ContentsCheck = {
+type ContentsCheck = {
   add(ordinal: number, record: Uint8Array, dense: Uint8Array | undefined): void;
   end(): void;
 };

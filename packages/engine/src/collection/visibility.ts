@@ -7,7 +7,7 @@
 // returns it once, and the indexes remove it. So the cost is a table of the records closed since the oldest running search, instead of
 // sixteen bytes for every record.
 //
-// Searches in other threads look up in the same table (closed-table.ts). A search that has begun before a record is removed may still meet
+// Searches in other threads look up in the same table (visibility.ts). A search that has begun before a record is removed may still meet
 // it in an index: the table hides the record until no such search goes on (`retire`).
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.
@@ -144,7 +144,7 @@ const testOf =
 // At most three quarters of the slots are used.
 
 /** What a thread needs to look up. Can be posted to it. */
-export type SharedClosed = { readonly words: Uint32Array<SharedArrayBuffer> };
+type SharedClosed = { readonly words: Uint32Array<SharedArrayBuffer> };
 
 const slotWords = 3;
 const slotsMin = 64;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { FailingReads } from "../storage/testing/failing-reads.ts";
+import { FailingReads } from "../../test/storage/failing-reads.ts";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 

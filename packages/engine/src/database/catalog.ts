@@ -14,7 +14,7 @@ import {
 } from "../collection/definition.ts";
 import { prepareCatalog } from "../collection/format.ts";
 import { catalogTables } from "../collection/tables.ts";
-import { catalogDirectory, syncDirectory, syncStore } from "../runtime/data-directory.ts";
+import { catalogDirectory, syncDirectory, syncStore } from "../process/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Credentials } from "./contract.ts";

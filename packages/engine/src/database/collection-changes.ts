@@ -11,12 +11,12 @@ import { kinds } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";
-import { collectGarbage } from "../runtime/collect-garbage.ts";
+import { collectGarbage } from "../process/collect-garbage.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { alreadyExists } from "./catalog.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";
-import type { Restores } from "./restores.ts";
+import type { Restores } from "./snapshots/restores.ts";
 
 export type ChangeDependencies = {
   readonly writer: Writer;

@@ -8,7 +8,7 @@ import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
 import type { Rows } from "../collection/rows.ts";
 import { kindNames } from "../index/registry.ts";
-import { directoryBytes } from "../runtime/data-directory.ts";
+import { directoryBytes } from "../process/data-directory.ts";
 import { Checks } from "./collection/checks.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";

@@ -60,9 +60,9 @@ export { arrived, scheduler, Task, turned } from "../base/scheduler.ts";
 export { finishAtOnce, type Steps } from "../base/steps.ts";
 export { valueJson } from "../collection/reading.ts";
 export { checkRowFilter } from "../collection/rows.ts";
+export { collectAtRest } from "../process/collect-garbage.ts";
 export { resultJson } from "../query/result.ts";
 export { CalledThread, Calls, threadFile } from "../runtime/calls.ts";
-export { collectAtRest } from "../runtime/collect-garbage.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";
 export type { SearchAnswer, SearchKind, SearchRequest, VectorWrite };
 

@@ -12,7 +12,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { text, utf8 } from "../base/bytes.ts";
 import { armFailpoints } from "../base/failpoint.ts";
 import { collectionTables, formatNumbers, metaKeys, ordinalKey } from "../collection/tables.ts";
-import { takeLock } from "../runtime/directory-lock.ts";
+import { takeLock } from "../process/directory-lock.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { checkDirectory } from "./check/directory.ts";
 import { repairDirectory } from "./check/repair.ts";

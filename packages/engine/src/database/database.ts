@@ -5,7 +5,7 @@
 //
 // From then on, open-database.ts.
 
-import "../runtime/node-host.ts";
+import "../process/node-host.ts";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
@@ -18,7 +18,7 @@ import {
   collectionsDirectory,
   openingError,
   takeDataDirectory,
-} from "../runtime/data-directory.ts";
+} from "../process/data-directory.ts";
 import { Writer } from "../runtime/writer.ts";
 import { makeCatalog } from "./catalog.ts";
 import type { Database, DatabaseLog, DatabaseOptions } from "./contract.ts";

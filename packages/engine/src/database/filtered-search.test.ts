@@ -8,8 +8,8 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { anyFilter, anyMetadata } from "../filter/test/any-filter.ts";
-import { naiveMatches } from "../filter/test/naive-filter.ts";
+import { anyFilter, anyMetadata } from "../../test/filter/any-filter.ts";
+import { naiveMatches } from "../../test/filter/naive-filter.ts";
 import type { Collection, Database, VectorWrite } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 

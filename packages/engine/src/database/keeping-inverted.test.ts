@@ -13,16 +13,16 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { sparseOf, textOf } from "../../test/database/kept-words.ts";
+import { runAndKill } from "../../test/database/killed-process.ts";
 import type { Collection, Database, DatabaseOptions } from "./contract.ts";
 import { openDatabase } from "./database.ts";
-import { sparseOf, textOf } from "./testing/kept-words.ts";
-import { runAndKill } from "./testing/killed-process.ts";
 import { checkpointPath } from "./updaters.ts";
 
 /** More than a mutable buffer holds, so that there are segments to write. */
 const count = 12_000;
 const kills = 4;
-const program = new URL("./testing/keeping-inverted-process.ts", import.meta.url);
+const program = new URL("../../test/database/keeping-inverted-process.ts", import.meta.url);
 const kinds = ["sparse", "tf-idf"] as const;
 
 let directory: string;

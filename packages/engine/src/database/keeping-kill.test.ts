@@ -4,12 +4,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { vectorOf } from "../../test/database/kept-vectors.ts";
+import { runAndKill } from "../../test/database/killed-process.ts";
 import { openDatabase } from "./database.ts";
-import { vectorOf } from "./testing/kept-vectors.ts";
-import { runAndKill } from "./testing/killed-process.ts";
 
 const kills = 6;
-const program = new URL("./testing/keeping-process.ts", import.meta.url);
+const program = new URL("../../test/database/keeping-process.ts", import.meta.url);
 
 it(`[I5] an index that is written at the moment of a kill is intact or rebuilt: ${kills} kills`, async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-keeping-"));

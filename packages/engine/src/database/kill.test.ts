@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { runAndKill } from "../../test/database/killed-process.ts";
 import { openDatabase } from "./database.ts";
-import { runAndKill } from "./testing/killed-process.ts";
 
 const kills = 8;
-const program = new URL("./testing/writing-process.ts", import.meta.url);
+const program = new URL("../../test/database/writing-process.ts", import.meta.url);
 
 it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing acknowledged and leave nothing half done`, async () => {
   const directory = mkdtempSync(join(tmpdir(), "quiver-kill-"));

@@ -9,7 +9,7 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { MetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
 import type { FacetValues, FacetVectors, ScrollVectors } from "@quiverdb/protocol/shapes/matching";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { naiveMatches } from "../filter/test/naive-filter.ts";
+import { naiveMatches } from "../../test/filter/naive-filter.ts";
 import type { Collection, Database, VectorWrite } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 

@@ -3,7 +3,7 @@
 // First the caches of indexes shrink. Then idle collections are unloaded, least recently used first.
 
 import type { Background } from "../base/background.ts";
-import { collectGarbage } from "../runtime/collect-garbage.ts";
+import { collectGarbage } from "../process/collect-garbage.ts";
 import type { OpenCollection } from "./collection.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";

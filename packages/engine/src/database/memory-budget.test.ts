@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { collectGarbage } from "../runtime/collect-garbage.ts";
-import { processBytes } from "../runtime/memory.ts";
+import { collectGarbage } from "../process/collect-garbage.ts";
+import { processBytes } from "../process/memory.ts";
 import type { Collection, Database } from "./contract.ts";
 import { openDatabase } from "./database.ts";
 

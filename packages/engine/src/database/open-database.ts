@@ -20,15 +20,15 @@ import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
 import { Rows } from "../collection/rows.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
-import { BuilderThreads } from "../runtime/builders.ts";
 import {
   collectionDirectory,
   directoryBytes,
   freeBytes,
   removeOrphans,
   snapshotsDirectory,
-} from "../runtime/data-directory.ts";
-import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../runtime/memory.ts";
+} from "../process/data-directory.ts";
+import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../process/memory.ts";
+import { BuilderThreads } from "../runtime/builders.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { Catalog } from "./catalog.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
@@ -48,8 +48,8 @@ import { LimitedWork } from "./limited-work.ts";
 import { MemoryBalance } from "./memory-balance.ts";
 import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
-import { Restores } from "./restores.ts";
-import { KeptSnapshots } from "./snapshots.ts";
+import { Restores } from "./snapshots/restores.ts";
+import { KeptSnapshots } from "./snapshots/snapshots.ts";
 import { ThreadsOwner } from "./threads/owner.ts";
 
 /** Maximum interval between two checks of idle transactions and memory, in milliseconds. */

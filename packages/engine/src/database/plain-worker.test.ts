@@ -5,16 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterEach, expect, test } from "vitest";
+import { definition, indexes, takeSteps } from "../../test/database/plain-steps.ts";
+import type { PlainReport } from "../../test/database/plain-thread.ts";
 import { openDatabase } from "./database.ts";
-import { definition, indexes, takeSteps } from "./testing/plain-steps.ts";
-import type { PlainReport } from "./testing/plain-thread.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "quiver-plain-"));
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** What a thread without Node.js has done. */
 async function plainReport(): Promise<PlainReport> {
-  const worker = new Worker(new URL("./testing/plain-thread.ts", import.meta.url));
+  const worker = new Worker(new URL("../../test/database/plain-thread.ts", import.meta.url));
   try {
     return await new Promise((resolve, reject) => {
       worker.on("message", resolve);

@@ -5,7 +5,7 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { Background } from "../base/background.ts";
 import { verifyCatalog } from "../collection/verify-catalog.ts";
-import { catalogDirectory } from "../runtime/data-directory.ts";
+import { catalogDirectory } from "../process/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";

@@ -2,13 +2,13 @@ import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { anyFilter, anyRecord } from "../../test/filter/any-filter.ts";
+import { type NaiveRecord, naiveMatches } from "../../test/filter/naive-filter.ts";
 import { utf8 } from "../base/bytes.ts";
 import { finishAtOnce } from "../base/steps.ts";
 import { keyOf, withTimes } from "./filter.ts";
 import { Predicate } from "./predicate.ts";
 import { readFilter } from "./read-filter.ts";
-import { anyFilter, anyRecord } from "./test/any-filter.ts";
-import { type NaiveRecord, naiveMatches } from "./test/naive-filter.ts";
 
 function read(filter: unknown) {
   const made = finishAtOnce(readFilter(filter));

@@ -282,6 +282,6 @@ const presence: readonly Operator[] = [
 ];
 
 /** By name. A new group of operators is a file and a line here. */
-export const operators: ReadonlyMap<string, Operator> = new Map(
+const operators: ReadonlyMap<string, Operator> = new Map(
   [equality, order, presence, textPart].flat().map((operator) => [operator.name, operator]),
 );

@@ -5,9 +5,9 @@
 
 import { type IndexKind, metadataPrefix } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
-import { denseKind } from "./hnsw/kind.ts";
+import { denseKind } from "./dense/kind.ts";
+import { metadataKind } from "./fields/kind.ts";
 import type { Kind } from "./kind.ts";
-import { metadataKind } from "./metadata/kind.ts";
 import { sparseKind } from "./sparse/kind.ts";
 import { textKind } from "./text/kind.ts";
 

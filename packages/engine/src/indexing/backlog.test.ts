@@ -1,7 +1,7 @@
 import { limits } from "@quiverdb/protocol/limits";
 import { expect, it } from "vitest";
+import { loudBackground } from "../../test/base/loud-background.ts";
 import { Deadline } from "../base/deadline.ts";
-import { loudBackground } from "../base/testing/loud-background.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 
 /** The state of a promise, some event loop iterations later. */

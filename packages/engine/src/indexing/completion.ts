@@ -8,7 +8,7 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
-import type { View } from "../runtime/view.ts";
+import type { View } from "../views/view.ts";
 
 /** Versions that are remembered. */
 const incompleteMax = 1_000;

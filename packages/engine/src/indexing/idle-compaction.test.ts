@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { openDatabase } from "../database/database.ts";
-import { PostingIndex } from "../index/postings/posting-index.ts";
+import { PostingIndex } from "../index/inverted/posting-index.ts";
 import { IdleCompaction } from "./idle-compaction.ts";
 
 it("a rest begins when nothing has changed for a second, once for each version", () => {

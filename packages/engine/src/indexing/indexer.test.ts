@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { loudBackground } from "../base/testing/loud-background.ts";
+import { loudBackground } from "../../test/base/loud-background.ts";
 import { defineCollection } from "../collection/definition.ts";
 import { prepareCollection } from "../collection/format.ts";
 import { collectionTables } from "../collection/tables.ts";

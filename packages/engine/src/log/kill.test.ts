@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, it } from "vitest";
+import { runAndKill } from "../../test/database/killed-process.ts";
+import { prepared, read, record, type Step, stateOf } from "../../test/log/histories.ts";
 import { applyEntry } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { collectionTables } from "../collection/tables.ts";
-import { runAndKill } from "../database/testing/killed-process.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { decodeEntry } from "./entry.ts";
-import { prepared, read, record, type Step, stateOf } from "./testing/histories.ts";
 
 const kills = 8;
 const groups = 1_200;
-const program = new URL("./testing/replaying-process.ts", import.meta.url);
+const program = new URL("../../test/log/replaying-process.ts", import.meta.url);
 
 function randomGroups(next: () => number): Step[][] {
   const below = (n: number) => Math.floor(next() * n);

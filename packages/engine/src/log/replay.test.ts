@@ -6,14 +6,6 @@ import { join } from "node:path";
 import { limits } from "@quiverdb/protocol/limits";
 import fc from "fast-check";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { armFailpoints } from "../base/failpoint.ts";
-import { applyEntry, type LogEntry } from "../collection/apply.ts";
-import { readHead } from "../collection/head.ts";
-import { collectionTables } from "../collection/tables.ts";
-import { LmdbStore } from "../storage/lmdb.ts";
-import { MemoryStore } from "../storage/memory.ts";
-import type { Store } from "../storage/store.ts";
-import { decodeEntry } from "./entry.ts";
 import {
   type History,
   historyArbitrary,
@@ -22,7 +14,15 @@ import {
   record,
   seenOf,
   stateOf,
-} from "./testing/histories.ts";
+} from "../../test/log/histories.ts";
+import { armFailpoints } from "../base/failpoint.ts";
+import { applyEntry, type LogEntry } from "../collection/apply.ts";
+import { readHead } from "../collection/head.ts";
+import { collectionTables } from "../collection/tables.ts";
+import { LmdbStore } from "../storage/lmdb.ts";
+import { MemoryStore } from "../storage/memory.ts";
+import type { Store } from "../storage/store.ts";
+import { decodeEntry } from "./entry.ts";
 
 const root = mkdtempSync(join(tmpdir(), "quiver-replay-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

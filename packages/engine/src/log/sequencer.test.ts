@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { createdMs, definition, prepared, read, seenOf, stateOf } from "../../test/log/histories.ts";
 import { utf8 } from "../base/bytes.ts";
 import { armFailpoints } from "../base/failpoint.ts";
 import type { WriteRequest } from "../collection/accept.ts";
@@ -18,7 +19,6 @@ import { LmdbStore } from "../storage/lmdb.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import { spoolFile } from "../storage/spool-files.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "./sequencer.ts";
-import { createdMs, definition, prepared, read, seenOf, stateOf } from "./testing/histories.ts";
 
 const nowMs = createdMs + 5;
 let path: string;

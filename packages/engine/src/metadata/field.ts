@@ -9,7 +9,7 @@
 // the values 1, 2 and 3.
 
 /** The fields that are not metadata. */
-export const recordFields = ["id", "document_id"] as const;
+const recordFields = ["id", "document_id"] as const;
 export type RecordField = (typeof recordFields)[number];
 
 export type Field = {

@@ -15,10 +15,10 @@ import type { Rows } from "../collection/rows.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
-import type { DenseLeg } from "../index/hnsw/legs.ts";
-import type { SearchedView } from "../runtime/view.ts";
+import type { DenseLeg } from "../index/dense/legs.ts";
 import { squaredNorm } from "../vector/exact.ts";
 import { readFloats } from "../vector/floats.ts";
+import type { SearchedView } from "../views/view.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
 import { metricOf } from "./legs.ts";
 import {
@@ -125,7 +125,7 @@ const valuesPerStep = 65_536;
  * The plan with the query that its examples make in this view; their records are excluded from its results.
  * @throws vector_not_found; invalid_request for a record without a dense vector: with the path of the example
  */
-export function* withQuery(
+function* withQuery(
   view: SearchedView,
   plan: Plan,
   dimension: number,

@@ -12,8 +12,8 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { Steps } from "../base/steps.ts";
-import type { SearchedView } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
+import type { SearchedView } from "../views/view.ts";
 import { metricOf, vectorsOf } from "./legs.ts";
 import type { Hit } from "./rank.ts";
 

@@ -13,7 +13,7 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { Explanation, SearchResponse, Walk } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import type { Visit } from "../index/kind.ts";
-import type { SearchedView } from "../runtime/view.ts";
+import type { SearchedView } from "../views/view.ts";
 import type { SearchedLeg } from "./legs.ts";
 import type { Fusion, Plan } from "./plan.ts";
 import { contributionOf, type Hit, type Ranking } from "./rank.ts";

@@ -9,11 +9,11 @@ import type { Steps } from "../base/steps.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { HnswReader } from "../index/hnsw/hnsw-search.ts";
+import type { HnswReader } from "../index/dense/hnsw-search.ts";
 import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
-import type { SearchedView } from "../runtime/view.ts";
 import type { Metric } from "../vector/metric.ts";
+import type { SearchedView } from "../views/view.ts";
 
 /** A leg of a query, bound to the index of its kind. */
 export interface SearchedLeg {

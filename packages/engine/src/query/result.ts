@@ -10,8 +10,8 @@ import type { SearchResponse, SearchResult } from "@quiverdb/protocol/shapes/sea
 import type { Steps } from "../base/steps.ts";
 import { numberJson, pairsOf, valueJson } from "../collection/reading.ts";
 import { recordOf } from "../collection/record-id-cache.ts";
-import type { SearchedView } from "../runtime/view.ts";
 import { readFloats } from "../vector/floats.ts";
+import type { SearchedView } from "../views/view.ts";
 import { vectorsOf } from "./legs.ts";
 import type { Hit } from "./rank.ts";
 

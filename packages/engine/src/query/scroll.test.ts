@@ -9,7 +9,7 @@ import { prepareCollection } from "../collection/format.ts";
 import { encodeUpserts } from "../collection/schema.ts";
 import { collectionTables } from "../collection/tables.ts";
 import type { FieldType } from "../filter/condition.ts";
-import { MetadataIndex } from "../index/metadata/metadata-index.ts";
+import { MetadataIndex } from "../index/fields/metadata-index.ts";
 import { BitmapBuilder, type OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import { LocalSequencer, randomOpId } from "../log/sequencer.ts";
 import { type Field, fieldNamed } from "../metadata/field.ts";

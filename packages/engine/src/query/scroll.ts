@@ -1,7 +1,7 @@
 // How are all matching records read page by page, while others are written?
 //
 // In the order of ids, or of the values of a field with ties by id. The next page goes on after the id, or the value and id, at which the
-// page before ended: that needs no state and survives writes and restarts (a cursor is made of it in database/collection/scroll-cursor.ts).
+// page before ended: that needs no state and survives writes and restarts (a cursor is made of it in database/collection/matches.ts).
 // Every record that is there all the time is on exactly one page; one that is replaced meanwhile may be on two if its value changes, or on
 // none.
 
@@ -11,9 +11,9 @@ import { Greatest, Least } from "../base/top-k.ts";
 import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { FieldType } from "../filter/condition.ts";
-import { indexOfField } from "../index/metadata/kind.ts";
-import { type TypedValues, ValueFinder } from "../index/metadata/metadata-index.ts";
-import type { ValuePart } from "../index/metadata/value-sets.ts";
+import { indexOfField } from "../index/fields/kind.ts";
+import { type TypedValues, ValueFinder } from "../index/fields/metadata-index.ts";
+import type { ValuePart } from "../index/fields/value-sets.ts";
 import { BitmapBuilder, type OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { Field } from "../metadata/field.ts";
 import type { FilteredVersion } from "./filter/matching.ts";

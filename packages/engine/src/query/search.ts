@@ -10,7 +10,7 @@ import type { TraceSpan } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
-import type { SearchedView } from "../runtime/view.ts";
+import type { SearchedView } from "../views/view.ts";
 import { accountOf, Explainer } from "./explain.ts";
 import type { FilterLookUp, FoundSet } from "./filter/look-up.ts";
 import { told } from "./filter/warnings.ts";

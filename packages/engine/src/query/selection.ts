@@ -10,7 +10,7 @@ import type { Steps } from "../base/steps.ts";
 import { recordOf } from "../collection/record-id-cache.ts";
 import type { Field } from "../metadata/field.ts";
 import { type FoundValue, MetadataScanner } from "../metadata/scan.ts";
-import type { SearchedView } from "../runtime/view.ts";
+import type { SearchedView } from "../views/view.ts";
 import { diverse } from "./diversity.ts";
 import type { Plan, Selection } from "./plan.ts";
 import type { Hit } from "./rank.ts";

@@ -5,15 +5,15 @@
 // Each collection has a queue, and all queues get equal time: the next time slice always goes to the queue that has used the least.
 // Otherwise the long texts of one collection would delay the indexes of all others. Tasks of one queue run in order.
 
-import "./node-host.ts";
+import "../process/node-host.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import { RecordReader } from "../collection/record.ts";
 import { builderTasks } from "../index/builder-tasks.ts";
 import type { AnyTask, BuilderPlace } from "../index/builders.ts";
+import { collectGarbage } from "../process/collect-garbage.ts";
 import { type CallContext, Calls, later } from "./calls.ts";
-import { collectGarbage } from "./collect-garbage.ts";
 import {
   checkpointLoading,
   checkpointOpening,

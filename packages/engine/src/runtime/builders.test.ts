@@ -7,20 +7,20 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { loudBackground } from "../../test/base/loud-background.ts";
+import type { SearchingReport, SearchingStart } from "../../test/runtime/searching-thread.ts";
 import { ByteWriter } from "../base/bytes.ts";
-import { loudBackground } from "../base/testing/loud-background.ts";
 import { readOperations, storedRecord, type UpsertOperation, writeUpsert } from "../collection/record.ts";
 import { ask } from "../index/builders.ts";
-import type { Graph } from "../index/hnsw/graph.ts";
-import { HnswIndex } from "../index/hnsw/hnsw-index.ts";
-import type { HnswOptions } from "../index/hnsw/hnsw-options.ts";
-import type { HnswState } from "../index/hnsw/saved-changes.ts";
+import type { Graph } from "../index/dense/graph.ts";
+import { HnswIndex } from "../index/dense/hnsw-index.ts";
+import type { HnswOptions } from "../index/dense/hnsw-options.ts";
+import type { HnswState } from "../index/dense/saved-changes.ts";
 import type { StoredRecords } from "../index/kind.ts";
 import { textAnalysis } from "../index/text/tasks.ts";
+import { CheckpointOnDisk } from "../runtime/checkpoint-place.ts";
 import { bytesOfFloats } from "../vector/floats.ts";
 import { BuilderThreads } from "./builders.ts";
-import { CheckpointOnDisk } from "./checkpoint-place.ts";
-import type { SearchingReport, SearchingStart } from "./testing/searching-thread.ts";
 
 function vectorsOf(count: number, dimension: number): Float32Array {
   const next = randomNumbers(11);
@@ -81,7 +81,9 @@ describe("two builders", () => {
         removedAt,
         stable,
       };
-      return new Worker(new URL("./testing/searching-thread.ts", import.meta.url), { workerData: start });
+      return new Worker(new URL("../../test/runtime/searching-thread.ts", import.meta.url), {
+        workerData: start,
+      });
     });
     const reports = searchers.map((worker) => once(worker, "message"));
     let oldest = stable;

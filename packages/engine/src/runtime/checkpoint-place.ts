@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { ask, type Builders } from "../index/builders.ts";
 import type { CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
-import { CheckpointReader, removeCheckpoint } from "./checkpoint-file.ts";
+import { CheckpointReader, removeCheckpoint } from "../process/checkpoint-file.ts";
 import { checkpointLoading, checkpointOpening, checkpointWriting } from "./storage-tasks.ts";
 
 export class CheckpointOnDisk implements CheckpointPlace {

@@ -1,8 +1,8 @@
 // Do readers in other threads get right answers, while the owners of the collections change them? For longer: `npm run campaign readers`.
 
 import { expect, test } from "vitest";
-import { hammerDrivers } from "../index/testing/hammer-drivers.ts";
-import { hammer } from "./testing/hammer/hammer.ts";
+import { hammerDrivers } from "../../test/index/hammer-drivers.ts";
+import { hammer } from "../../test/runtime/hammer/hammer.ts";
 
 test("[N3] two owners change their collections, four threads search them and die: every answer is right for its version", async () => {
   const kinds = hammerDrivers.map(({ kind }) => kind.name);

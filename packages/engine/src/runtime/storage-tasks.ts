@@ -9,7 +9,7 @@ import type { CollectionDefinition } from "../collection/definition.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import type { Task } from "../index/builders.ts";
 import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
-import { CheckpointReader, writeCheckpoint } from "./checkpoint-file.ts";
+import { CheckpointReader, writeCheckpoint } from "../process/checkpoint-file.ts";
 
 type Checkpoint = {
   readonly path: string;

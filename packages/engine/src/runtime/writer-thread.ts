@@ -6,7 +6,7 @@
 //
 // Messages for one collection keep their order. Any other message runs after all writes that came before it.
 
-import "./node-host.ts";
+import "../process/node-host.ts";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
@@ -18,11 +18,11 @@ import { type CatalogRequest, type CollectionDefinition, catalogChange } from ".
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
+import { collectAtRest } from "../process/collect-garbage.ts";
+import { catalogDirectory, collectionsDirectory, syncStore } from "../process/data-directory.ts";
 import { storageError } from "../storage/disk-error.ts";
 import { LmdbStore, reopening } from "../storage/lmdb.ts";
 import { type CallContext, Calls, later } from "./calls.ts";
-import { collectAtRest } from "./collect-garbage.ts";
-import { catalogDirectory, collectionsDirectory, syncStore } from "./data-directory.ts";
 
 //   database -> writer   ready       is it? Then the catalog is open
 //                        command     one change; batches travel as transferred buffers

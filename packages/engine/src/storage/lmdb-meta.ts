@@ -35,19 +35,19 @@ export type Meta = {
   readonly txn: number;
   readonly free: Tree;
   readonly tables: Tree;
-  /** CRC-32 over the content of the meta page, the same as in the commit marker (lmdb-commit-marker.ts). */
+  /** CRC-32 over the content of the meta page, the same as in the commit marker (lmdb-meta.ts). */
   readonly checksum: number;
 };
 
-/** Identifies the newest durable state (lmdb-commit-marker.ts). */
-export type CommitMarker = { readonly txn: number; readonly checksum: number };
+/** Identifies the newest durable state (lmdb-meta.ts). */
+type CommitMarker = { readonly txn: number; readonly checksum: number };
 
 /** Bytes of a meta page that carry data, including the page header. */
-export const metaPageBytes = 160;
-export const txnAt = 152;
+const metaPageBytes = 160;
+const txnAt = 152;
 
 /** The checksum over the trees, last page and transaction of a meta page. The map size stays out, because it can change without a commit. */
-export const checksumOf = (metaPage: Uint8Array): number => crc32(metaPage.subarray(48, metaPageBytes));
+const checksumOf = (metaPage: Uint8Array): number => crc32(metaPage.subarray(48, metaPageBytes));
 
 /** Bytes of a tree's root as it is stored. */
 export const treeBytes = 48;

@@ -7,9 +7,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
+import { compareStems, stemmerOf, wordsOf } from "../../test/text/joined-words.ts";
 import { createAnalyzer } from "./analyzer.ts";
 import { languages } from "./languages.ts";
-import { compareStems, stemmerOf, wordsOf } from "./test/joined-words.ts";
 import { tokenize } from "./tokenize.ts";
 
 const samples = new URL("./test/words/", import.meta.url);

@@ -3,10 +3,10 @@
 import { readFileSync } from "node:fs";
 import { type TextLanguage, textLanguages } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
+import { markedWords } from "../../test/text/marked-words.ts";
 import { canonicalStopWord, createAnalyzer } from "./analyzer.ts";
 import { fold } from "./fold.ts";
 import { languages } from "./languages.ts";
-import { markedWords } from "./test/marked-words.ts";
 import { tokenize } from "./tokenize.ts";
 
 /** A sentence, and its words: [stop word], word>term, or just the word if that is the term. */

@@ -25,8 +25,8 @@
 //
 // The table of docs/text-search.md has an example of each, and a test goes through it.
 //
-// The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts, numbers.ts,
-// signs.ts and spaceless.ts.
+// The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts, tokenize.ts,
+// tokenize.ts and tokenize.ts.
 
 import type { Steps } from "../base/steps.ts";
 import {
@@ -248,7 +248,7 @@ const isModifier = (codePoint: number): boolean =>
 // Thai, Lao, Khmer and Myanmar: what the dictionaries of Intl.Segmenter find.
 
 /** A run of a script without spaces, and the number of other words before it. */
-export type Run = { readonly text: string; readonly place: number };
+type Run = { readonly text: string; readonly place: number };
 
 /** Code units per call of the segmenter. Longer runs are cut; real text has punctuation long before. */
 const segmenterUnits = 4_096;
@@ -257,7 +257,7 @@ const segmenter = new Intl.Segmenter("en", { granularity: "word" });
 const hasLetter = /[\p{L}\p{N}]/u;
 
 /** Adds a run. @param place the number of other words before it */
-export function addRun(runs: Run[], text: string, place: number): void {
+function addRun(runs: Run[], text: string, place: number): void {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(text.length, at + segmenterUnits);
     if (end < text.length && widthAt(text, end - 1) === 2) end--;
@@ -267,7 +267,7 @@ export function addRun(runs: Run[], text: string, place: number): void {
 }
 
 /** The other words, with the words of the runs inserted. */
-export function withWordsOf(runs: readonly Run[], others: readonly string[]): string[] {
+function withWordsOf(runs: readonly Run[], others: readonly string[]): string[] {
   const found: string[] = [];
   let taken = 0;
   for (let at = 0; at < runs.length; ) {
@@ -292,10 +292,10 @@ export function withWordsOf(runs: readonly Run[], others: readonly string[]): st
 /** Signs that are written in several ways, and how words have them; format characters, which they do not have. */
 const variants = /[`\u2018\u2019\u201b\u2032\u05f3"\u201d\u2022\u2027♯\p{Cf}]/gu;
 /** Whether a text may have such signs. */
-export const hasVariants = /[`\u0080-\uffff]/;
+const hasVariants = /[`\u0080-\uffff]/;
 
 /** A word with one sign for each meaning and without format characters. */
-export function tidied(word: string): string {
+function tidied(word: string): string {
   // Puts marks that a joiner separated in order.
   return hasVariants.test(word) ? word.replace(variants, usual).normalize("NFC") : word;
 }
@@ -321,7 +321,7 @@ const locants = /(?<!\p{Nd},)\p{Nd}{1,2}(?:,\p{Nd}{1,2}){1,12}(?=-\p{L}|\)\p{L})
 const decimals = /(?<!\p{Nd},)(?!\p{Nd}{4},\p{Nd}{4}(?!\p{Nd}))\p{Nd}{1,40},\p{Nd}{1,40}(?![.,]?\p{Nd})/uy;
 
 /** The end of the number that starts at `start` and has its first comma at `comma`; `comma` if it is a list. */
-export function numberEnd(text: string, start: number, comma: number): number {
+function numberEnd(text: string, start: number, comma: number): number {
   for (const pattern of [thousands, locants, decimals]) {
     pattern.lastIndex = start;
     const found = pattern.exec(text);
@@ -331,7 +331,7 @@ export function numberEnd(text: string, start: number, comma: number): number {
 }
 
 /** The number at `start` as it is written without commas for thousands, and with a decimal point; locants as they are. */
-export function plainNumber(word: string, text: string, start: number): string {
+function plainNumber(word: string, text: string, start: number): string {
   thousands.lastIndex = start;
   if (thousands.test(text)) return word.replaceAll(",", "");
   locants.lastIndex = start;

@@ -68,7 +68,7 @@ export function exactScore(metric: Metric, query: Float32Array, vector: Float32A
 /** Some f64 roundings more than `score` makes. */
 const fewRoundings = 1 + 2 ** -50;
 
-export const euclidean: Metric = {
+const euclidean: Metric = {
   name: "euclidean",
   kernel: "l2Rows",
   rowFactor: () => 0,
@@ -101,7 +101,7 @@ export const euclidean: Metric = {
 // Bound: the kernel's sum is off by at most gamma * sum |q_i x_i| (kernels/rounding), and the sum of magnitudes is at
 // most |q| |x| (Cauchy and Schwarz), so a row keeps its norm as its factor.
 
-export const dotProduct: Metric = {
+const dotProduct: Metric = {
   name: "dot_product",
   kernel: "dotRows",
   rowFactor: Math.sqrt,
@@ -129,7 +129,7 @@ export const dotProduct: Metric = {
 
 const reciprocalNorm = (squared: number): number => (squared === 0 ? 0 : 1 / Math.sqrt(squared));
 
-export const cosine: Metric = {
+const cosine: Metric = {
   name: "cosine",
   kernel: "dotRows",
   rowFactor: reciprocalNorm,

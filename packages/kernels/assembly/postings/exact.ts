@@ -1,6 +1,6 @@
 // What is the exact score of a record?
 //
-// Every posting that the record has in the query's lists counts. The TypeScript code (engine/index/postings/score-all.ts) takes the same
+// Every posting that the record has in the query's lists counts. The TypeScript code (engine/index/inverted/score-all.ts) takes the same
 // steps, so a record's score does not depend on where it is stored.
 
 import { enterSegment } from "./enter";

@@ -26,9 +26,9 @@
 //
 //   high-impact prefix:   records u16 | quantized impacts u8
 //
-// The whole segment is one piece of memory, which can be written to disk as it is (drawn in engine/index/postings/segment.ts).
+// The whole segment is one piece of memory, which can be written to disk as it is (drawn in engine/index/inverted/segment.ts).
 //
-// A search has scratch memory, laid out by the program (engine/index/postings/arena.ts): the fields below, and behind their pointers
+// A search has scratch memory, laid out by the program (engine/index/inverted/arena.ts): the fields below, and behind their pointers
 //
 //   query      records of Q_BYTES for each term that has a list in the segment, in the order of the query: the list's entry and the
 //              weight. The kernel makes the rest of it (enter.ts), and

@@ -1,6 +1,6 @@
 // Does the reader of MessagePack read what @msgpack/msgpack writes, and does nothing hostile get past it?
 
-import "@quiverdb/engine/runtime/node-host";
+import "@quiverdb/engine/process/node-host";
 import { decode, decodeMulti, Encoder, encode } from "@msgpack/msgpack";
 import { finishAtOnce } from "@quiverdb/engine/database/contract";
 import type { QuiverError } from "@quiverdb/protocol/errors";

@@ -1,6 +1,6 @@
 // Is a body of records whose vectors the kernel reads the same as one that JSON.parse reads?
 
-import "@quiverdb/engine/runtime/node-host";
+import "@quiverdb/engine/process/node-host";
 import { finishAtOnce } from "@quiverdb/engine/database/contract";
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -3,13 +3,13 @@
 // In this thread. It reads the store's file without LMDB, as `quiver check` does. The thread that started it holds a read transaction
 // meanwhile, so that LMDB does not reuse the pages of the state that is being read.
 
-import "../../runtime/node-host.ts";
+import "../../process/node-host.ts";
 import { parentPort } from "node:worker_threads";
 import { invariant } from "../../base/invariant.ts";
 import { Calls } from "../../runtime/calls.ts";
+import { checkSnapshots } from "../snapshots/snapshot-check.ts";
 import { checkCollection, Report } from "./collection-check.ts";
 import type { CheckStart } from "./live.ts";
-import { checkSnapshots } from "./snapshots.ts";
 
 invariant(parentPort !== null, "a check is not a worker thread");
 

@@ -16,7 +16,7 @@ import { checkpointPath } from "../updaters.ts";
 import { checkpointProblem } from "./checkpoint.ts";
 import type { IndexImage } from "./live.ts";
 
-export type Place = {
+type Place = {
   readonly directory: string;
   readonly name: string;
   /** The definition in the catalog; undefined: the collection's own copy is used. */
@@ -111,7 +111,7 @@ function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {
 // ---- What did a check find and read?
 
 /** What was checked of a collection. */
-export type CheckedCollection = CheckReport["collections"][number];
+type CheckedCollection = CheckReport["collections"][number];
 
 /** Collects findings, up to a limit. */
 export class Report {

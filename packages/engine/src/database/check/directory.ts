@@ -4,17 +4,17 @@
 // most for a server that does not start.
 
 // First: a checkpoint is restored with the kernels, and this may be the only module of the engine in its process.
-import "../../runtime/node-host.ts";
+import "../../process/node-host.ts";
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
 import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
 import { verifyCatalog } from "../../collection/verify-catalog.ts";
-import { catalogDirectory, collectionDirectory, collectionsDirectory } from "../../runtime/data-directory.ts";
-import { lockForReading } from "../../runtime/directory-lock.ts";
+import { catalogDirectory, collectionDirectory, collectionsDirectory } from "../../process/data-directory.ts";
+import { lockForReading } from "../../process/directory-lock.ts";
+import { checkSnapshots } from "../snapshots/snapshot-check.ts";
 import { checkCollection, Report } from "./collection-check.ts";
-import { checkSnapshots } from "./snapshots.ts";
 
 export type DirectoryCheckOptions = {
   /** Only the collection with this name, and its snapshots. */

@@ -1,6 +1,6 @@
 // Do the inverted indexes in memory agree with the records of a view?
 //
-// The comparison (posting-sums.ts) runs in time slices, because these indexes belong to the request thread.
+// The comparison (index-comparison.ts) runs in time slices, because these indexes belong to the request thread.
 
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { Finding } from "@quiverdb/protocol/shapes/check";
@@ -12,7 +12,7 @@ import { RecordReader } from "../../collection/record.ts";
 import { ordinalKey } from "../../collection/tables.ts";
 import type { PostingHashes, StoredContent } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import type { View } from "../../runtime/view.ts";
+import type { View } from "../../views/view.ts";
 
 /** Keys read at a time. */
 const keysPerRead = 64;
@@ -86,7 +86,7 @@ function findingOf(view: View, kind: IndexKind, ordinal: number): Finding {
 // `quiver check` answers this for a user who doubts the results: searches of an index that lacks a posting miss a record silently, and
 // nothing else would show it.
 //
-// For each record, the comparison sums a hash of every posting (index/postings/posting-hash.ts); the order does not matter. Postings of
+// For each record, the comparison sums a hash of every posting (index/postings/check.ts); the order does not matter. Postings of
 // the index are added and those of the record are subtracted. A sum that is not zero at the end names a record that differs.
 
 /** Records read in one step. */

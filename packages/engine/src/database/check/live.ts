@@ -48,14 +48,14 @@ export class RunningCheck {
 
 export type CheckStart = CollectionCheckStart | SnapshotCheckStart;
 
-export type SnapshotCheckStart = {
+type SnapshotCheckStart = {
   readonly kind: "snapshots";
   readonly dataDir: string;
   /** Only the snapshots of the collection with this name. */
   readonly collection: string | undefined;
 };
 
-export type CollectionCheckStart = {
+type CollectionCheckStart = {
   readonly kind: "collection";
   /** The directory of the collection. */
   readonly directory: string;

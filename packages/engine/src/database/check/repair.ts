@@ -7,7 +7,7 @@
 // keys and sessions, the intact snapshots, and the audit log. Versions start again at 1. Every record and snapshot that is lost is
 // reported.
 
-import "../../runtime/node-host.ts";
+import "../../process/node-host.ts";
 import {
   chmodSync,
   copyFileSync,
@@ -38,11 +38,11 @@ import {
   syncDirectory,
   syncFile,
   takeDataDirectory,
-} from "../../runtime/data-directory.ts";
-import { lockForReading } from "../../runtime/directory-lock.ts";
-import { SnapshotDirectory } from "../../runtime/snapshot-directory.ts";
-import { difference, problemWords, snapshotOf } from "../../runtime/snapshot-entry.ts";
+} from "../../process/data-directory.ts";
+import { lockForReading } from "../../process/directory-lock.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
+import { SnapshotDirectory } from "../snapshots/snapshot-directory.ts";
+import { difference, problemWords, snapshotOf } from "../snapshots/snapshot-entry.ts";
 
 export type RepairOptions = {
   /** Called for everything that is lost. */

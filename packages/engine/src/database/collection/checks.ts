@@ -11,7 +11,7 @@ import { ask } from "../../index/builders.ts";
 import { kindNamed } from "../../index/registry.ts";
 import type { IndexUpdater } from "../../indexing/index-updater.ts";
 import { checkpointWriting } from "../../runtime/storage-tasks.ts";
-import type { View } from "../../runtime/view.ts";
+import type { View } from "../../views/view.ts";
 import { comparePostings } from "../check/index-comparison.ts";
 import { type IndexImage, RunningCheck } from "../check/live.ts";
 import { checkpointOf, checkpointPath } from "../updaters.ts";

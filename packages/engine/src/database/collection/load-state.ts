@@ -8,7 +8,7 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { Indexer } from "../../indexing/indexer.ts";
-import { collectGarbage, collectGarbageIfGrown } from "../../runtime/collect-garbage.ts";
+import { collectGarbage, collectGarbageIfGrown } from "../../process/collect-garbage.ts";
 import { makeUpdater } from "../updaters.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";

@@ -257,7 +257,7 @@ const tagBytes = 16;
 type Held = [order: string, filter: string, id: string, value?: string];
 
 /** Makes and reads the cursors of one scroll. */
-export class ScrollCursors {
+class ScrollCursors {
   readonly #key: Uint8Array;
   readonly #order: string;
   readonly #filter: string;

@@ -1,6 +1,6 @@
 // How much memory do the indexes of a collection take, and may they take more?
 //
-// Loaded indexes are measured, others estimated (index-size.ts). A write that would make the collection too large to be loaded again is
+// Loaded indexes are measured, others estimated (memory.ts). A write that would make the collection too large to be loaded again is
 // rejected first.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
@@ -15,8 +15,8 @@ import { ordinalKey } from "../../collection/tables.ts";
 import { readVersion } from "../../collection/versions.ts";
 import type { IndexSize, StoredContent } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
+import { mib } from "../../process/memory.ts";
 import { type CheckpointSize, checkpointSize } from "../../runtime/checkpoint-place.ts";
-import { mib } from "../../runtime/memory.ts";
 import type { Reader, ReadTransaction } from "../../storage/store.ts";
 import { checkpointOf, checkpointPath, type UpdaterDependencies } from "../updaters.ts";
 import type { CollectionState } from "./state.ts";
@@ -192,7 +192,7 @@ const sumOf = (sizes: ReadonlyMap<IndexKind, IndexSize>): number =>
 // an index that has nothing left to build or merge, without caches. index-size.test.ts says how accurate it is.
 
 /** The collection that an index is estimated for. */
-export type Sized = {
+type Sized = {
   readonly reader: Reader;
   readonly head: Head;
   readonly collection: CollectionDefinition;
@@ -220,7 +220,7 @@ export function indexSize(sized: Sized, kind: IndexKind): IndexSize {
 }
 
 /** The size of an index when it is loaded. @param kept the size of its checkpoint; undefined if it must be built */
-export function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize | undefined): IndexSize {
+function sizeToLoad(sized: Sized, kind: IndexKind, kept: CheckpointSize | undefined): IndexSize {
   if (kept === undefined || kept.records === 0) return indexSize(sized, kind);
   const { reader, head } = sized;
   const recordBytes = kept.bytes / kept.records;

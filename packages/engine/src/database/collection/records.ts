@@ -156,7 +156,7 @@ export class Records {
 // a cursor that outlives its environment). So a closing collection stops its exports. The reader gets the error and does not take the
 // truncated export for a complete one.
 
-export class RunningExport implements VectorExport, Iterator<StoredVector> {
+class RunningExport implements VectorExport, Iterator<StoredVector> {
   readonly version: number;
   readonly count: number;
   readonly #readTxn: ReadTransaction;

@@ -12,9 +12,9 @@ import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
+import type { MemoryBudget } from "../../process/memory.ts";
 import type { FilteredVersion } from "../../query/filter/matching.ts";
 import type { BuilderThreads } from "../../runtime/builders.ts";
-import type { MemoryBudget } from "../../runtime/memory.ts";
 import type { Writer } from "../../runtime/writer.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
@@ -192,7 +192,7 @@ export class CollectionState {
 // The store of a collection may be closed only when nothing reads it. Every call that takes longer than one turn of the event loop passes
 // through the gate. Closing the gate rejects new calls and waits for running ones.
 
-export class Gate {
+class Gate {
   #inside = 0;
   #closedBy: QuiverError | null = null;
   #onEmpty: (() => void) | null = null;

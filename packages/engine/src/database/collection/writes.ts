@@ -329,7 +329,7 @@ function patchOf({ metadata, metadataJson }: ExactPatch): string {
 /** A search indexes this amount itself: a few milliseconds of work, if all of it is text. */
 const littleBytes = 64 * 1024;
 
-export class UnindexedBytes {
+class UnindexedBytes {
   /** Passed to the writer. */
   #handedBytes = 0;
   /** Durable, by ascending versions. */

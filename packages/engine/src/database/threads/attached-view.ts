@@ -12,11 +12,11 @@ import type { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { type VisibleAt, visibleAt } from "../../collection/visibility.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { kindNamed } from "../../index/registry.ts";
-import type { SearchedView, SharedView } from "../../runtime/view.ts";
 import type { Reader, ReadTransaction, Store } from "../../storage/store.ts";
+import type { SearchedView, SharedView } from "../../views/view.ts";
 import type { PostedView } from "./messages.ts";
 
-/** Bytes of the matches of filters that are remembered of a view, and their number. The owner remembers the same ones (query/filter/set-cache.ts). */
+/** Bytes of the matches of filters that are remembered of a view, and their number. The owner remembers the same ones (query/filter/look-up.ts). */
 const matchBytesMax = 4 * 1024 * 1024;
 const matchesMax = 1_024;
 

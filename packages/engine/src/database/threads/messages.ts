@@ -15,7 +15,7 @@ import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
 import type { SearchKind } from "../../query/plan.ts";
-import type { SharedView } from "../../runtime/view.ts";
+import type { SharedView } from "../../views/view.ts";
 
 /** What a thread needs to search a collection. */
 export type Attachable = {
@@ -69,7 +69,7 @@ export type DeleteCall = OfCaller & { id: string };
 // The version that every new read must see, and the owner learns that they search. One thread writes the version; all count searches.
 
 /** Shared memory; can be posted. */
-export type SharedWords = BigInt64Array<SharedArrayBuffer>;
+type SharedWords = BigInt64Array<SharedArrayBuffer>;
 
 const seenAt = 0;
 const searchesAt = 1;

@@ -5,7 +5,7 @@
 //   search ──> attached? ──no──> attach ──> view new enough? ──no──> ask for one ──> search in place
 //                                                                 └─ NeedsOwner: the owner searches
 
-import "../../runtime/node-host.ts";
+import "../../process/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";

@@ -43,7 +43,7 @@ class Thread {
 
   constructor(slot: number) {
     this.slot = slot;
-    this.worker = new Worker(new URL("./testing/searching-thread.ts", import.meta.url), {
+    this.worker = new Worker(new URL("../../../test/database/threads/searching-thread.ts", import.meta.url), {
       workerData: { slot },
     });
     const recheck = (payer: string) => {

@@ -9,12 +9,12 @@ import {
   sparseLevels,
 } from "@quiverdb/protocol/shapes/index-definition";
 import { nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
+import type { SharedParts } from "../inverted/attached-parts.ts";
+import { weightHash } from "../inverted/check.ts";
+import { invertedCheckpoints } from "../inverted/checkpoint-adapter.ts";
+import { countsOf, postingBytes, sizeBy, TermSample } from "../inverted/memory.ts";
+import { postingFormat } from "../inverted/segment-layout.ts";
 import type { IndexedCollection, Kind, PreparedRecords } from "../kind.ts";
-import type { SharedParts } from "../postings/attached-parts.ts";
-import { weightHash } from "../postings/check.ts";
-import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
-import { countsOf, postingBytes, sizeBy, TermSample } from "../postings/memory.ts";
-import { postingFormat } from "../postings/segment-layout.ts";
 import { type SparseLeg, SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 import { SparseReader } from "./sparse-reader.ts";

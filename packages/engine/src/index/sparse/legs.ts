@@ -2,8 +2,8 @@
 
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
+import { chosenWay } from "../inverted/query.ts";
 import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import { chosenWay } from "../postings/query.ts";
 import type { SparseReader } from "./sparse-reader.ts";
 
 export interface SparseLeg extends Leg {

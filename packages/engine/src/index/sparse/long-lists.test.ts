@@ -5,9 +5,9 @@
 
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { test } from "vitest";
+import { bitmapOf } from "../../../test/index/allowed-sets.ts";
+import { asMap, expectSame } from "../../../test/index/reference.ts";
 import { keepBest } from "../../base/top-k.ts";
-import { bitmapOf } from "../test/allowed-sets.ts";
-import { asMap, expectSame } from "../test/reference.ts";
 import { SparseIndex, type SparseOptions } from "./sparse-index.ts";
 import type { SparseVector } from "./sparse-reader.ts";
 

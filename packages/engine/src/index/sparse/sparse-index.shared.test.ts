@@ -1,8 +1,8 @@
 // Does the sparse dot product rank as the reference does?
 
 import { expect, test } from "vitest";
-import { asMap } from "../test/reference.ts";
-import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../test/reference-data.ts";
+import { asMap } from "../../../test/index/reference.ts";
+import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../../../test/index/reference-data.ts";
 import { SparseIndex } from "./sparse-index.ts";
 
 onSet("scifact", () => {

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { type AllowedShare, allowedOf, anyAllowed } from "../../../test/index/allowed-sets.ts";
+import { bestOf } from "../../../test/index/best-of.ts";
+import { asMap, expectSame } from "../../../test/index/reference.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import { seenAndAllowed, type Visible } from "../contract.ts";
-import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { bestOf } from "../test/best-of.ts";
-import { asMap, expectSame } from "../test/reference.ts";
 import { SparseIndex, type SparseOptions } from "./sparse-index.ts";
 import type { SparseMatch, SparseVector } from "./sparse-reader.ts";
 

@@ -9,11 +9,11 @@
 import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Index } from "../contract.ts";
-import type { ArenaOptions } from "../postings/arena.ts";
-import type { SharedParts } from "../postings/attached-parts.ts";
-import { postingsOf } from "../postings/check.ts";
-import type { CheckpointData } from "../postings/checkpoint-data.ts";
-import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import type { ArenaOptions } from "../inverted/arena.ts";
+import type { SharedParts } from "../inverted/attached-parts.ts";
+import { postingsOf } from "../inverted/check.ts";
+import type { CheckpointData } from "../inverted/checkpoint-data.ts";
+import { PostingIndex, type PostingOptions, type PostingState } from "../inverted/posting-index.ts";
 import { assertSparse, SparseReader } from "./sparse-reader.ts";
 
 export type SparseOptions = ArenaOptions & {
@@ -139,7 +139,7 @@ export class SparseIndex implements Index {
     this.#postings.check();
   }
 
-  /** All weights of records that are held, in steps; see posting-walk.ts. */
+  /** All weights of records that are held, in steps; see check.ts. */
   weights(onWeight: (dimension: number, ordinal: number, weight: number) => void): Generator<void, boolean> {
     return postingsOf(this.#postings.parts, onWeight);
   }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { type Published, posted, Versioned } from "../../../test/index/inverted/versioned.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { type Published, posted, Versioned } from "../postings/testing/versioned.ts";
 import { SparseIndex } from "./sparse-index.ts";
 import { type SparseMatch, SparseReader, type SparseVector } from "./sparse-reader.ts";
 

@@ -6,11 +6,11 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
+import { attachPostings, type SharedParts } from "../inverted/attached-parts.ts";
+import type { PostingIndex } from "../inverted/posting-index.ts";
+import { prunedTermsMax } from "../inverted/posting-search.ts";
+import { explainedTermsPerStep, type Located, type PostingEstimate } from "../inverted/query.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
-import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
-import type { PostingIndex } from "../postings/posting-index.ts";
-import { prunedTermsMax } from "../postings/posting-search.ts";
-import { explainedTermsPerStep, type Located, type PostingEstimate } from "../postings/query.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
 export type SparseVector = {

@@ -5,7 +5,7 @@
 // Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, with Lucene's idf, which is
 // never negative, and without the constant factor (k1 + 1), as in Lucene since version 8. Unlike Lucene's, dl is the exact length.
 
-import type { Formula } from "../postings/query.ts";
+import type { Formula } from "../inverted/query.ts";
 
 /** Text statistics of a version: its records with at least one term, and the sum of their lengths. */
 export type TextStatistics = {

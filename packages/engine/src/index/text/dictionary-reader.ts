@@ -4,7 +4,7 @@
 //   hashes u32     | begins u32 | lengths u16 |              by number; length 0: the number is free
 //   units u16      | the terms' UTF-16 code units, one term behind the other |
 //
-// All of them lie in blocks (block-column.ts), and a term's units in one block.
+// All of them lie in blocks (growable.ts), and a term's units in one block.
 //
 // Other threads look terms up, too, in the columns as they were at a moment. These lie in shared memory. The writer
 // (dictionary.ts) appends to them, replaces blocks, and overwrites three things without waiting for readers:

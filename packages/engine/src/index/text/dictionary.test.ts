@@ -1,8 +1,8 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { posted } from "../../../test/index/inverted/versioned.ts";
 import { finishAtOnce } from "../../base/steps.ts";
-import { posted } from "../postings/testing/versioned.ts";
 import { Dictionary } from "./dictionary.ts";
 import { AttachedDictionary, type DictionaryReader } from "./dictionary-reader.ts";
 

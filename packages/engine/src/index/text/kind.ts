@@ -15,11 +15,11 @@ import { host } from "../../base/host.ts";
 import { canonicalStopWord, createAnalyzer } from "../../text/analyzer.ts";
 import { ask } from "../builders.ts";
 import { invalid, nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
+import { mix } from "../inverted/check.ts";
+import { invertedCheckpoints } from "../inverted/checkpoint-adapter.ts";
+import { countsOf, type PostingCounts, postingBytes, sizeBy, TermSample } from "../inverted/memory.ts";
+import { postingFormat } from "../inverted/segment-layout.ts";
 import type { IndexedCollection, IndexSize, Kind, Population } from "../kind.ts";
-import { mix } from "../postings/check.ts";
-import { invertedCheckpoints } from "../postings/checkpoint-adapter.ts";
-import { countsOf, type PostingCounts, postingBytes, sizeBy, TermSample } from "../postings/memory.ts";
-import { postingFormat } from "../postings/segment-layout.ts";
 import { AnalysedReader } from "./analysed.ts";
 import { countersBytes } from "./counters.ts";
 import { hashOf } from "./dictionary-reader.ts";
@@ -121,7 +121,7 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
 // ---- Is the definition of a text index complete and possible, and what are its defaults?
 
 /** The definition with all defaults filled in. @throws unknown_field, invalid_request, modality_not_enabled */
-export function defineTextIndex(collection: IndexedCollection, given: CreateTextIndex): TextDefinition {
+function defineTextIndex(collection: IndexedCollection, given: CreateTextIndex): TextDefinition {
   checkFields(CreateTextIndex, given);
   requireEnabled(collection.text, "tf-idf", "text search");
   const name = nameOf(given.name, indexNames["tf-idf"]);
@@ -177,7 +177,7 @@ function stopWordProblem(word: unknown): string | null {
 
 // ---- How much memory will a text index take?
 
-export type TextCounts = PostingCounts & {
+type TextCounts = PostingCounts & {
   /** Different terms of all records, and the characters of them. */
   readonly allTerms: number;
   readonly characters: number;
@@ -198,7 +198,7 @@ const powerOfTwo = (count: number, least: number): number =>
 const termsMin = 1_024;
 
 /** Bytes of a text index with such postings that has nothing left to merge, but for the words that it remembers. */
-export function textBytes(counts: TextCounts): number {
+function textBytes(counts: TextCounts): number {
   const { allTerms, characters, records, postings, places, forms } = counts;
   const positions = places === 0 ? 0 : rowBytes(records, postings, allTerms) + postings + places;
   return (

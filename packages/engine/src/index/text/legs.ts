@@ -7,9 +7,9 @@ import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";
 import type { Candidates, Visible } from "../contract.ts";
+import { chosenWay } from "../inverted/query.ts";
 import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { chosenWay } from "../postings/query.ts";
 import type { TextStatistics } from "./bm25.ts";
 import type { WeightedTerm } from "./term-reader.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
@@ -120,7 +120,7 @@ const known = new WeakMap<OrdinalBitmap, WeakMap<TextReader, Counted>>();
  * The statistics of these records, with the frequencies of some terms. A caller that sees only some records must not learn of the others by
  * scores: so the number of texts, their average length and the frequencies of terms are those of the records that the caller sees. They are
  * counted where they are needed first, in steps, and remembered with the set of these records, which is made for one version and one filter
- * (query/filter/set-cache.ts).
+ * (query/filter/look-up.ts).
  * @param rows made for the searched version; it can have ordinals that the version does not see
  * @param visible returns the visibility test; called again after each step
  */

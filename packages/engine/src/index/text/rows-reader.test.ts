@@ -1,6 +1,6 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
-import { posted } from "../postings/testing/versioned.ts";
+import { posted } from "../../../test/index/inverted/versioned.ts";
 import { Counters, countIn } from "./counters.ts";
 import { RecordRows } from "./record-rows.ts";
 import { type Row, RowReader, RowsReader } from "./rows-reader.ts";

@@ -49,6 +49,6 @@ export function wordsOf(text: StoredText): string[] {
 }
 
 /** `wordsOf`, in steps. */
-export function* wordsInSteps({ kind, value }: StoredText): Steps<string[]> {
+function* wordsInSteps({ kind, value }: StoredText): Steps<string[]> {
   return kind === "raw" ? yield* tokenizeInSteps(value) : tokenizeProcessed(value);
 }

@@ -9,11 +9,11 @@ import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
 import { tokenizeInSteps } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
+import { attachPostings, type SharedParts } from "../inverted/attached-parts.ts";
+import type { PostingIndex } from "../inverted/posting-index.ts";
+import type { Located } from "../inverted/query.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
-import { attachPostings, type SharedParts } from "../postings/attached-parts.ts";
-import type { PostingIndex } from "../postings/posting-index.ts";
-import type { Located } from "../postings/query.ts";
 import { Bm25 } from "./bm25.ts";
 import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
 import { AttachedForms, type FormsReader, type SharedForms } from "./forms-reader.ts";
@@ -36,10 +36,10 @@ export type WeightedTerm = {
 };
 
 /** A form or a term that passed a test, and its term. */
-export type Expansion = { readonly form: string; readonly term: string };
+type Expansion = { readonly form: string; readonly term: string };
 
 /** The ordinals of a set that a version sees, ascending. */
-export function visibleOf(rows: OrdinalBitmap, visible: Visible): OrdinalSet {
+function visibleOf(rows: OrdinalBitmap, visible: Visible): OrdinalSet {
   const ordinals = rows.toOrdinals();
   return visible === null ? ordinals : ordinals.filter((ordinal) => visible(ordinal));
 }

@@ -1,9 +1,9 @@
 // Does BM25 rank as the reference does?
 
 import { expect, test } from "vitest";
+import { asMap } from "../../../test/index/reference.ts";
+import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../../../test/index/reference-data.ts";
 import { tokenize } from "../../text/tokenize.ts";
-import { asMap } from "../test/reference.ts";
-import { ndcgAt10, onSet, readJsonLines, readJudgements } from "../test/reference-data.ts";
 import { TextIndex } from "./text-index.ts";
 
 onSet("scifact", () => {

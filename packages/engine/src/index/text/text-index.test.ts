@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { type AllowedShare, allowedOf, anyAllowed } from "../../../test/index/allowed-sets.ts";
+import { bestOf } from "../../../test/index/best-of.ts";
+import { asMap, expectSame } from "../../../test/index/reference.ts";
 import { createAnalyzer } from "../../text/analyzer.ts";
 import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
-import { type AllowedShare, allowedOf, anyAllowed } from "../test/allowed-sets.ts";
-import { bestOf } from "../test/best-of.ts";
-import { asMap, expectSame } from "../test/reference.ts";
 import type { TextStatistics } from "./bm25.ts";
 import { TextIndex } from "./text-index.ts";
 import type { TextOptions } from "./text-parts.ts";

@@ -22,8 +22,8 @@ import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import type { Index } from "../contract.ts";
-import { postingsOf } from "../postings/check.ts";
-import type { CheckpointData } from "../postings/checkpoint-data.ts";
+import { postingsOf } from "../inverted/check.ts";
+import type { CheckpointData } from "../inverted/checkpoint-data.ts";
 import type { AnalysedReader } from "./analysed.ts";
 import { averageOf, type TextStatistics } from "./bm25.ts";
 import type { SharedText } from "./term-reader.ts";
@@ -241,7 +241,7 @@ export class TextIndex implements Index {
     );
   }
 
-  /** How often each record that is held has each of its terms, in steps; see posting-walk.ts. */
+  /** How often each record that is held has each of its terms, in steps; see check.ts. */
   frequencies(onTerm: (term: string, ordinal: number, tf: number) => void): Generator<void, boolean> {
     return postingsOf(this.#parts.postings.parts, (number, ordinal, tf) =>
       onTerm(this.#parts.dictionary.termOf(number), ordinal, tf),

@@ -7,7 +7,7 @@
 //   forms        which words differ from their term; null where the language has no stemmer
 //
 // The writer (text-index.ts) changes the parts. Searches of its thread go through the same parts (text-search.ts), those of other threads
-// through `shared` (attached-text.ts). Rows of positions and forms are frozen with the postings of their records, so that a checkpoint has all three.
+// through `shared` (term-reader.ts). Rows of positions and forms are frozen with the postings of their records, so that a checkpoint has all three.
 
 import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../../base/invariant.ts";
@@ -15,10 +15,10 @@ import type { Task } from "../../base/scheduler.ts";
 import { nextMemoryId } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
-import type { ArenaOptions } from "../postings/arena.ts";
-import { postingsOf, usesOfTerms } from "../postings/check.ts";
-import type { CheckpointData } from "../postings/checkpoint-data.ts";
-import { PostingIndex, type PostingOptions, type PostingState } from "../postings/posting-index.ts";
+import type { ArenaOptions } from "../inverted/arena.ts";
+import { postingsOf, usesOfTerms } from "../inverted/check.ts";
+import type { CheckpointData } from "../inverted/checkpoint-data.ts";
+import { PostingIndex, type PostingOptions, type PostingState } from "../inverted/posting-index.ts";
 import { Bm25 } from "./bm25.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { Forms, type FormsState } from "./forms.ts";

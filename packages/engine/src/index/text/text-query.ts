@@ -22,6 +22,7 @@
 import type { Steps } from "../../base/steps.ts";
 import type { Clause } from "../../text/operators.ts";
 import type { Visible } from "../contract.ts";
+import type { Accepts } from "../inverted/best.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 import {
   contains,
@@ -32,7 +33,6 @@ import {
   unionInSteps,
   unionOf,
 } from "../ordinal-sets.ts";
-import type { Accepts } from "../postings/best.ts";
 import { type Meaning, meaningOf, type PlacedTerm } from "./clause-meaning.ts";
 import type { TermReader, WeightedTerm } from "./term-reader.ts";
 

@@ -4,13 +4,13 @@
 
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
+import { type Published, posted, Versioned } from "../../../test/index/inverted/versioned.ts";
+import { asMap } from "../../../test/index/reference.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import { parseOperators } from "../../text/operators.ts";
 import { tokenize } from "../../text/tokenize.ts";
 import type { Visible } from "../contract.ts";
 import type { SearchedVersion } from "../kind.ts";
-import { type Published, posted, Versioned } from "../postings/testing/versioned.ts";
-import { asMap } from "../test/reference.ts";
 import type { TextStatistics } from "./bm25.ts";
 import { textKind } from "./kind.ts";
 import type { TextLeg } from "./legs.ts";

@@ -8,17 +8,17 @@
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
-import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { contains } from "../ordinal-sets.ts";
-import type { Accepts } from "../postings/best.ts";
-import type { PostingReader } from "../postings/posting-reader.ts";
-import type { PostingSearcher } from "../postings/posting-search.ts";
+import type { Accepts } from "../inverted/best.ts";
+import type { PostingReader } from "../inverted/posting-reader.ts";
+import type { PostingSearcher } from "../inverted/posting-search.ts";
 import {
   explainedTermsPerStep,
   type Hidden,
   type WeightedTerm as LocatedTerm,
   type PostingEstimate,
-} from "../postings/query.ts";
+} from "../inverted/query.ts";
+import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
+import { contains } from "../ordinal-sets.ts";
 import { averageOf, idf, type TextStatistics } from "./bm25.ts";
 import { attachText, type SharedText, TermReader, type WeightedTerm } from "./term-reader.ts";
 

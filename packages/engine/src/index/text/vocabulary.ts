@@ -28,7 +28,7 @@ const wordsMax = 131_072;
 const wordBytes = 40;
 
 /** The analysed text: the distinct numbers of its terms with their frequencies, the forms of its words, and its length. */
-export type CountedText = {
+type CountedText = {
   readonly numbers: readonly number[];
   readonly frequencies: readonly number[];
   readonly forms: readonly number[];

@@ -4,7 +4,7 @@ import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { Steps } from "../../base/steps.ts";
 import { type Filter, keyOf } from "../../filter/filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
-import type { View } from "../../runtime/view.ts";
+import type { View } from "../../views/view.ts";
 import { matchingRecords, nothingRead, visibleMatches } from "./matching.ts";
 import { absentFields, absentWhereNoneMatch, fieldsOf, warningsOf } from "./warnings.ts";
 
@@ -39,7 +39,7 @@ const keyLengthMax = 4_096;
 
 type KnownSet = {
   readonly set: OrdinalBitmap;
-  /** Fields of the filter that nobody has (absent-fields.ts). */
+  /** Fields of the filter that nobody has (warnings.ts). */
   readonly absent: readonly string[];
 };
 
@@ -93,7 +93,7 @@ export type FoundSet = KnownSet & {
 };
 
 /** The matching records of a view, as a search takes them (matching.ts), in steps. */
-export function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
+function* matchesOf(view: View, filter: Filter): Steps<FoundSet> {
   const key = keyOf(filter);
   const sets = setsOf(view);
   const known = sets?.get(key);

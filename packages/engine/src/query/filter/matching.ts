@@ -17,12 +17,12 @@ import { OneOf } from "../../filter/equality.ts";
 import type { Filter, Leaf } from "../../filter/filter.ts";
 import { Predicate } from "../../filter/predicate.ts";
 import { Prefix } from "../../filter/text-part.ts";
-import { anyMetadataIndex, indexOfField } from "../../index/metadata/kind.ts";
-import { IndexLookup } from "../../index/metadata/metadata-index.ts";
+import { anyMetadataIndex, indexOfField } from "../../index/fields/kind.ts";
+import { IndexLookup } from "../../index/fields/metadata-index.ts";
 import { BitmapBuilder, type OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { RecordField } from "../../metadata/field.ts";
-import type { LiveIndexes } from "../../runtime/view.ts";
 import type { Reader } from "../../storage/store.ts";
+import type { LiveIndexes } from "../../views/view.ts";
 
 /** A version whose records are filtered, such as a view. */
 export type FilteredVersion = {

@@ -1,7 +1,7 @@
 // What is probably wrong with a filter that no record matches?
 //
 // Nothing is looked for where a record matches, so that such a search costs what it did before; the set of its matches is known then, and its
-// size is one comparison. Of an empty set the reasons are known for nothing (absent-fields.ts), except that a small collection may be read once
+// size is one comparison. Of an empty set the reasons are known for nothing (warnings.ts), except that a small collection may be read once
 // more for a filter and version.
 //
 // A condition is named only if it must hold, and no record can satisfy it; of several on one field with the same mistake, the first:
@@ -27,10 +27,10 @@ import { ordinalKey } from "../../collection/tables.ts";
 import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
 import { affirmedLeavesOf, type Filter, type Leaf, leavesOf } from "../../filter/filter.ts";
 import { isKeyOfQdrant } from "../../filter/read-filter.ts";
-import { indexOfField } from "../../index/metadata/kind.ts";
+import { indexOfField } from "../../index/fields/kind.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { type Field, fieldName, fieldNamed } from "../../metadata/field.ts";
-import type { LiveIndexes } from "../../runtime/view.ts";
+import type { LiveIndexes } from "../../views/view.ts";
 import {
   type FilteredVersion,
   nothingRead,
@@ -57,7 +57,7 @@ export function* findVisible(version: FilteredVersion, filter: Filter, rows: Row
   return { set, warnings: yield* warningsOf(version, filter, absent) };
 }
 
-/** @param filter that no record matches. @param absent of its fields, those that nobody has (absent-fields.ts) */
+/** @param filter that no record matches. @param absent of its fields, those that nobody has (warnings.ts) */
 export function* warningsOf(
   version: Pick<FilteredVersion, "readTxn" | "ordinalEnd" | "indexes">,
   filter: Filter,

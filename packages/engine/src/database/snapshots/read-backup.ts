@@ -1,0 +1,325 @@
+// How does a backup file become a collection again?
+//
+// `verifyBackup` reads and verifies a whole file. `applyBackup` writes a file into a store that is not visible yet, in many writes of
+// limited size, the head last. The store of an interrupted restore has no entry in the catalog, so the next start removes it.
+//
+// A chain is applied file by file. An incremental file first closes the ordinals that its log lists, and then opens its own records, as the
+// collection did. In the end the counts must match the header.
+//
+// One file: verifying and applying read the same parts in the same order.
+
+import { limits } from "@quiverdb/protocol/limits";
+import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../../base/bytes.ts";
+import { formatBytes } from "../../collection/format.ts";
+import { writeHead } from "../../collection/head.ts";
+import { RecordReader } from "../../collection/record.ts";
+import { documentKey, metaKeys, ordinalKey } from "../../collection/tables.ts";
+import { trimVersions, versionEntryBytes } from "../../collection/versions.ts";
+import type { Store, Writer } from "../../storage/store.ts";
+import { type BackupHeader, readHeader } from "./backup-header.ts";
+import { type Block, BlockReader, invalidSnapshot } from "./block-file.ts";
+
+export type VerifiedBackup = { header: BackupHeader; records: number; bytes: number; sha256: string };
+
+/** Gets the number of bytes read so far. May throw to cancel the work. */
+export type OnRead = (bytes: number, size: number) => void;
+
+/** Rows of a block's bytes, with a check of every length. */
+class Rows {
+  readonly #block: Block;
+  #at = 0;
+
+  constructor(block: Block) {
+    this.#block = block;
+  }
+
+  get isOver(): boolean {
+    return this.#at === this.#block.bytes.length;
+  }
+
+  take(length: number): Uint8Array {
+    const { bytes, position } = this.#block;
+    if (this.#at + length > bytes.length)
+      throw invalidSnapshot("damaged", position, "has a row that is longer than its block");
+    this.#at += length;
+    return new Uint8Array(bytes.buffer, bytes.byteOffset + this.#at - length, length);
+  }
+
+  takeSized(): Uint8Array {
+    const head = this.take(4);
+    return this.take(new DataView(head.buffer, head.byteOffset).getUint32(0, true));
+  }
+}
+
+type RecordRow = { ordinal: number; record: Uint8Array; reader: RecordReader; dense: Uint8Array };
+
+/** Receives the rows of a file, in order. */
+type Visitor = {
+  version(key: Uint8Array, entry: Uint8Array): void;
+  closed(key: Uint8Array, ordinals: Uint8Array): void;
+  record(row: RecordRow): void;
+  /** Called after each block. */
+  blockEnd(position: number): void;
+};
+
+const order = { header: 0, versions: 1, closed: 2, records: 3, end: 4 } as const;
+
+/** Walks a file, with all checks that need no other file. */
+function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor): BackupHeader {
+  let header: BackupHeader | null = null;
+  let visitor: Visitor | null = null;
+  let last = 0;
+  let lastVersion = -1;
+  let lastOrdinal = -1;
+  for (const block of reader.blocks()) {
+    const { kind, position } = block;
+    const damaged = (what: string) => invalidSnapshot("damaged", position, what);
+    if (kind === "header") {
+      if (header !== null) throw damaged("has two headers");
+      header = readHeader(block.bytes, position);
+      visitor = visitorOf(header);
+      lastVersion = header.since?.version ?? -1;
+      lastOrdinal = header.first_ordinal - 1;
+      continue;
+    }
+    if (header === null || visitor === null) throw damaged("does not begin with its header");
+    if (order[kind] < last) throw damaged("has its blocks in another order");
+    last = order[kind];
+    const rows = new Rows(block);
+    let count = 0;
+    for (; !rows.isOver; count++) {
+      if (kind === "versions") {
+        const key = rows.take(8);
+        const version = readU53(key);
+        if (version <= lastVersion || version > header.version) throw damaged("has a version out of order");
+        lastVersion = version;
+        visitor.version(key, rows.take(versionEntryBytes));
+      } else if (kind === "closed") {
+        const key = rows.take(12);
+        const version = readU53(key);
+        if (version > header.version || version <= (header.since?.version ?? -1))
+          throw damaged("has closed records of a version that it does not have");
+        const ordinals = rows.takeSized();
+        if (ordinals.length % 4 !== 0) throw damaged("has half an ordinal");
+        visitor.closed(key, ordinals);
+      } else {
+        const row = recordRow(rows, header, damaged);
+        if (row.ordinal <= lastOrdinal) throw damaged("has a record out of order");
+        lastOrdinal = row.ordinal;
+        visitor.record(row);
+      }
+    }
+    if (count !== block.rows) throw damaged("has a block with a wrong number of rows");
+    visitor.blockEnd(reader.position);
+  }
+  if (header === null) throw invalidSnapshot("damaged", reader.position, "has no header");
+  const isLogThere = lastVersion === header.version;
+  if (!isLogThere) throw invalidSnapshot("damaged", reader.position, "lacks the entry of its own version");
+  return header;
+}
+
+function recordRow(rows: Rows, header: BackupHeader, damaged: (what: string) => Error): RecordRow {
+  const ordinal = readU32Key(rows.take(4));
+  const record = rows.takeSized();
+  const dense = rows.takeSized();
+  const { collection, version, since } = header;
+  try {
+    const reader = new RecordReader(record);
+    const { contents, idBytes, documentIdBytes } = reader;
+    const isPossible =
+      ordinal < header.next_ordinal &&
+      reader.born <= version &&
+      reader.born > (since?.version ?? -1) &&
+      idBytes.length > 0 &&
+      idBytes.length <= limits.idBytesMax &&
+      documentIdBytes.length <= limits.idBytesMax &&
+      reader.end === record.length &&
+      dense.length === (contents.dense ? 4 * (collection.dimension ?? 0) : 0);
+    if (isPossible) return { ordinal, record, reader, dense };
+  } catch (error) {
+    // A field starts beyond the end of the record.
+    if (!(error instanceof RangeError) && !(error instanceof TypeError)) throw error;
+  }
+  throw damaged("has a record that cannot be");
+}
+
+/** Reads and verifies only the header of a file. @throws invalid_snapshot */
+export function readBackupHeader(file: number): BackupHeader {
+  for (const { kind, bytes, position } of new BlockReader(file).blocks()) {
+    if (kind !== "header") throw invalidSnapshot("damaged", position, "does not begin with its header");
+    return readHeader(bytes, position);
+  }
+  throw invalidSnapshot("truncated", 0, "has no header");
+}
+
+/** Reads a whole file. @throws invalid_snapshot with the position of the first fault */
+export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
+  const reader = new BlockReader(file);
+  let records = 0;
+  const header = walk(reader, () => ({
+    version: () => undefined,
+    closed: () => undefined,
+    record: () => {
+      records++;
+    },
+    blockEnd: (read) => onRead(read, reader.size),
+  }));
+  if (header.since === null && records !== header.live)
+    throw invalidSnapshot(
+      "damaged",
+      reader.size,
+      `has ${records} records, but its header says ${header.live}`,
+    );
+  return { header, records, bytes: reader.size, sha256: reader.sha256() };
+}
+
+/**
+ * Maximum number of ids in one write: each changes a different page, and the store keeps changed pages in memory until the end of the
+ * write.
+ */
+const pageBytes = 4096;
+
+/** Collects changes into store writes of limited size. */
+class Batches {
+  readonly #store: Store;
+  #waiting: ((writer: Writer) => void)[] = [];
+  #bytes = 0;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  add(bytes: number, write: (writer: Writer) => void): void {
+    this.#waiting.push(write);
+    this.#bytes += bytes + 64;
+    if (this.#bytes >= limits.restoreWriteBytes) this.flush();
+  }
+
+  flush(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    this.#bytes = 0;
+    if (waiting.length === 0) return;
+    this.#store.write((writer) => {
+      for (const write of waiting) write(writer);
+    });
+  }
+}
+
+/**
+ * Applies a file of a chain to a store that is not in use otherwise; the first file to an empty store.
+ * @param versionsKept number of versions to keep in the log
+ * @throws invalid_snapshot, storage_failed, storage_full; the store is then unusable
+ */
+export function applyBackup(store: Store, file: number, versionsKept: number, onRead: OnRead): BackupHeader {
+  const reader = new BlockReader(file);
+  const batches = new Batches(store);
+  const header = walk(reader, (of) => ({
+    version: (key, entry) => put(batches, "versions", key, entry),
+    closed: (key, ordinals) => {
+      put(batches, "closed", key, ordinals);
+      if (of.since !== null) closeOrdinals(batches, ordinals, of.first_ordinal, reader);
+    },
+    record: (row) => openRecord(batches, row),
+    blockEnd: (read) => onRead(read, reader.size),
+  }));
+  batches.flush();
+  store.write((writer) => {
+    writer.put("meta", metaKeys.format, formatBytes("collection"));
+    writer.put("meta", metaKeys.indexes, utf8(JSON.stringify(header.indexes)));
+    trimVersions(writer, header.version, versionsKept, Number.POSITIVE_INFINITY);
+    const { version, live, dense, sparse, text, next_ordinal: nextOrdinal } = header;
+    writeHead(writer, {
+      version,
+      hash: fromHex(header.hash),
+      nextOrdinal,
+      live,
+      dense,
+      sparse,
+      text,
+      nextTransaction: header.next_transaction,
+      openTransaction: 0,
+      sequence: header.sequence ?? 0,
+      epoch: header.epoch ?? 0,
+    });
+  });
+  return header;
+}
+
+function put(batches: Batches, table: string, key: Uint8Array, value: Uint8Array): void {
+  const [ownKey, ownValue] = [key.slice(), value.slice()];
+  batches.add(key.length + value.length, (writer) => writer.put(table, ownKey, ownValue));
+}
+
+function closeOrdinals(batches: Batches, ordinals: Uint8Array, end: number, reader: BlockReader): void {
+  // Stored as little-endian numbers of 32 bits, at any address.
+  const closed = new Uint32Array(ordinals.slice().buffer);
+  for (const ordinal of closed) {
+    // Newer ones were created and removed between the two versions.
+    if (ordinal >= end) continue;
+    batches.add(2 * pageBytes, (writer) => {
+      const key = ordinalKey(ordinal);
+      const stored = writer.get("records", key);
+      if (stored === undefined)
+        throw invalidSnapshot("damaged", reader.position, `closes ordinal ${ordinal}, which does not exist`);
+      const record = new RecordReader(stored.slice());
+      writer.delete("ids", record.idBytes);
+      writer.delete("records", key);
+      writer.delete("dense", key);
+      const document = record.documentIdBytes;
+      if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
+    });
+  }
+}
+
+function openRecord(batches: Batches, { ordinal, record, dense }: RecordRow): void {
+  const [ownRecord, ownDense] = [record.slice(), dense.slice()];
+  batches.add(record.length + dense.length + pageBytes, (writer) => {
+    const key = ordinalKey(ordinal);
+    const reader = new RecordReader(ownRecord);
+    writer.put("ids", reader.idBytes, key);
+    writer.put("records", key, ownRecord);
+    if (ownDense.length > 0) writer.put("dense", key, ownDense);
+    const document = reader.documentIdBytes;
+    if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
+  });
+}
+
+/**
+ * Counts the entries of a restored store and compares them with the header. Each id must have its record, and each record its id.
+ * @throws invalid_snapshot
+ */
+export function checkRestored(store: Store, header: BackupHeader, onRow: () => void): void {
+  const readTxn = store.beginRead();
+  try {
+    const counts = { live: 0, dense: 0, sparse: 0, text: 0, ids: 0 };
+    for (const [key, value] of readTxn.entries("records")) {
+      const reader = new RecordReader(value);
+      const { dense, sparse, text } = reader.contents;
+      counts.live++;
+      if (dense) counts.dense++;
+      if (sparse) counts.sparse++;
+      if (text) counts.text++;
+      const ordinal = readTxn.get("ids", reader.idBytes);
+      if (ordinal === undefined || readU32Key(ordinal) !== readU32Key(key))
+        throw invalidSnapshot(
+          "damaged",
+          0,
+          `has two live records with the same id, one of them with ordinal ${readU32Key(key)}`,
+        );
+      onRow();
+    }
+    for (const _ of readTxn.keys("ids")) counts.ids++;
+    const { live, dense, sparse, text } = header;
+    const expected = { live, dense, sparse, text, ids: live };
+    for (const name of Object.keys(counts) as (keyof typeof counts)[])
+      if (counts[name] !== expected[name])
+        throw invalidSnapshot(
+          "damaged",
+          0,
+          `results in ${counts[name]} (${name}), but its header says ${expected[name]}`,
+        );
+  } finally {
+    readTxn.release();
+  }
+}

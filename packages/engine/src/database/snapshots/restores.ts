@@ -1,0 +1,154 @@
+// How does a snapshot become a collection?
+//
+// A thread writes the store. Then the store is opened and added to the catalog, where it replaces the collection of the same name. A
+// restore is aborted when its collection is deleted, or when the database closes.
+
+import { randomBytes } from "node:crypto";
+import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
+import { checkFields } from "@quiverdb/protocol/fields";
+import {
+  RestoreCollection,
+  type RestoredCollection,
+  type Snapshot,
+} from "@quiverdb/protocol/shapes/snapshot";
+import type { Background } from "../../base/background.ts";
+import { failpoint } from "../../base/failpoint.ts";
+import { checkCollectionName } from "../../collection/definition.ts";
+import { collectGarbage } from "../../process/collect-garbage.ts";
+import {
+  collectionDirectory,
+  collectionsDirectory,
+  removeCollectionDirectory,
+  syncDirectory,
+} from "../../process/data-directory.ts";
+import type { Writer } from "../../runtime/writer.ts";
+import { alreadyExists } from "../catalog.ts";
+import type { OpenCollection } from "../collection.ts";
+import type { Collections } from "../collections.ts";
+import type { DatabaseLog } from "../contract.ts";
+import { checkDefinitions } from "./backup-definitions.ts";
+import type { KeptSnapshots } from "./snapshots.ts";
+
+export type RestoreDependencies = {
+  readonly dataDir: string;
+  readonly versionsKept: number;
+  readonly writer: Writer;
+  readonly snapshots: KeptSnapshots;
+  readonly background: Background;
+  readonly log: DatabaseLog;
+};
+
+export class Restores {
+  readonly #collections: Collections;
+  readonly #dependencies: RestoreDependencies;
+  /** Running restores, by name. */
+  readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
+
+  constructor(collections: Collections, dependencies: RestoreDependencies) {
+    this.#collections = collections;
+    this.#dependencies = dependencies;
+  }
+
+  get count(): number {
+    return this.#restoring.size;
+  }
+
+  has(name: string): boolean {
+    return this.#restoring.has(name);
+  }
+
+  /** Aborts all restores. */
+  async close(reason: QuiverError): Promise<void> {
+    await Promise.all([...this.#restoring.keys()].map((name) => this.end(name, reason)));
+  }
+
+  async restore(
+    name: string,
+    request: RestoreCollection,
+    reaches?: (snapshot: Snapshot) => boolean,
+  ): Promise<RestoredCollection> {
+    checkFields(RestoreCollection, request);
+    checkCollectionName(name);
+    const paths = this.#dependencies.snapshots.pathsOf(request.snapshots, reaches);
+    if (this.#collections.changing.has(name) || this.#restoring.has(name))
+      throw alreadyExists(name, "It is being created, deleted or restored just now.");
+    if (this.#collections.isTaken(name) && request.overwrite !== true)
+      throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
+    // A damaged collection may be replaced, unless its directory is unknown.
+    const aside = this.#collections.quarantined.get(name);
+    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    if (!this.#collections.isTaken(name)) this.#collections.requireRoom(name);
+    const leave = this.#dependencies.snapshots.jobs.enter();
+    const controller = new AbortController();
+    const restored = this.#run(name, paths, controller.signal);
+    this.#restoring.set(name, { controller, done: restored.catch(() => undefined) });
+    try {
+      return await restored;
+    } catch (error) {
+      // The snapshot was deleted while the restore opened its file: that is not a failure of the disk.
+      if (isQuiverError(error, "storage_failed"))
+        this.#dependencies.snapshots.pathsOf(request.snapshots, reaches);
+      throw error;
+    } finally {
+      this.#restoring.delete(name);
+      leave();
+    }
+  }
+
+  async #run(name: string, paths: readonly string[], signal: AbortSignal): Promise<RestoredCollection> {
+    const internalId = `c${randomBytes(12).toString("hex")}`;
+    const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
+    const { versionsKept } = this.#dependencies;
+    let collection: OpenCollection | undefined;
+    try {
+      const { header } = await this.#dependencies.snapshots.jobs.run(
+        { kind: "restore", paths, directory, versionsKept },
+        signal,
+      );
+      checkDefinitions(header);
+      failpoint("restore:written");
+      const definition = { ...header.collection, name };
+      collection = await this.#collections.open({ ...this.#collections.newEntry(definition), internalId });
+      syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
+      signal.throwIfAborted();
+      failpoint("restore:synced");
+      await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry: collection.entry });
+      failpoint("restore:in-catalog");
+      const replaced = this.#collections.served.get(name);
+      this.#collections.served.set(name, collection);
+      collection.start(true);
+      const aside = this.#collections.quarantined.get(name);
+      this.#collections.quarantined.delete(name);
+      if (replaced) await this.#removeReplaced(replaced);
+      failpoint("restore:replaced");
+      if (aside?.entry) removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
+      const { version, hash, live } = header;
+      return { name, version_number: version, hash, vector_count: live };
+    } catch (error) {
+      if (collection) await this.#collections.remove(collection);
+      else removeCollectionDirectory(this.#dependencies.dataDir, internalId);
+      throw error;
+    }
+  }
+
+  async #removeReplaced(replaced: OpenCollection): Promise<void> {
+    try {
+      await this.#collections.remove(replaced, "replaced by a restore");
+      this.#dependencies.background.once("collecting garbage", collectGarbage);
+    } catch (err) {
+      // The restore has succeeded. The next start removes the remaining files of the replaced collection.
+      const { internalId: store, definition } = replaced.entry;
+      this.#dependencies.log.warn(
+        { collection: definition.name, store, err },
+        "a collection that a restore has replaced could not be removed",
+      );
+    }
+  }
+
+  /** Aborts the restore of this name, if there is one, and waits for its end. */
+  async end(name: string, reason: QuiverError): Promise<void> {
+    const restore = this.#restoring.get(name);
+    restore?.controller.abort(reason);
+    await restore?.done;
+  }
+}

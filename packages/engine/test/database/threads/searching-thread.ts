@@ -1,0 +1,48 @@
+// A serving thread without a server: it does what the test asks for.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { invariant } from "@quiverdb/protocol/invariant";
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { ThreadDatabase } from "../../../src/database/threads/thread-database.ts";
+import type { SearchKind } from "../../../src/query/plan.ts";
+import { Calls } from "../../../src/runtime/calls.ts";
+
+invariant(parentPort !== null, "this is the program of a thread");
+const database = new ThreadDatabase((workerData as { slot: number }).slot);
+
+type Asked = {
+  name: string;
+  call: SearchKind | "upsert" | "delete";
+  args: unknown;
+  rows?: Filter;
+  timeoutMs?: number;
+};
+
+const calls = new Calls(parentPort, {
+  ...database.handlers,
+  ask({ name, call: asked, args, rows, timeoutMs }: Asked): Promise<unknown> {
+    const collection = (rows === undefined ? database : database.restrictedTo(rows)).collection(name);
+    const options = timeoutMs === undefined ? undefined : { timeoutMs };
+    if (asked === "upsert" || asked === "delete") return collection[asked](args as never, options);
+    return collection.search(asked, args as never, options);
+  },
+  forwarded: () => forwarded,
+  viewsAsked: () => viewsAsked,
+  die: () => {
+    setImmediate(() => {
+      throw new Error("the thread dies");
+    });
+  },
+});
+
+/** Searches that went to the owner. */
+let forwarded = 0;
+/** How often the owner was asked for a view. */
+let viewsAsked = 0;
+const call = calls.call.bind(calls);
+calls.call = (kind, ...rest) => {
+  if (kind === "search") forwarded++;
+  else if (kind === "view") viewsAsked++;
+  return call(kind, ...rest);
+};
+database.connect(calls);

@@ -1,0 +1,20 @@
+// What must every index return, by brute force?
+
+import { expect } from "vitest";
+import type { Candidates } from "../../src/index/contract.ts";
+
+/** Results as ordinal -> score, for comparison; fails if an ordinal occurs twice or the arrays disagree. */
+export function asMap(candidates: Candidates): Map<number, number> {
+  expect(candidates.ordinals.length).toBe(candidates.count);
+  expect(candidates.scores.length).toBe(candidates.count);
+  const map = new Map([...candidates.ordinals].map((ordinal, i) => [ordinal, candidates.scores[i]]));
+  expect(map.size).toBe(candidates.count);
+  return map;
+}
+
+/** Two results as maps are equal, whatever their order, and -0 equals 0. */
+export function expectSame(found: ReadonlyMap<number, number>, expected: ReadonlyMap<number, number>): void {
+  const sorted = (map: ReadonlyMap<number, number>) =>
+    [...map].sort(([a], [b]) => a - b).map(([ordinal, score]) => [ordinal, score + 0]);
+  expect(sorted(found)).toEqual(sorted(expected));
+}

@@ -1,0 +1,135 @@
+// A kind of index for tests: which records have a text of a given length?
+//
+// It proves that a kind is one object: a collection can do everything with it that it does with other indexes.
+
+import type { IndexKind, SparseIndex } from "@quiverdb/protocol/shapes/index-definition";
+import { type Index, seenAndAllowed } from "../../src/index/contract.ts";
+import type { Kind, Leg, PreparedRecords } from "../../src/index/kind.ts";
+
+export const toyName = "toy" as IndexKind;
+
+/** Counts of the operations on all toy indexes. */
+export const toyCalls = { made: 0, restored: 0, saved: 0, closed: 0 };
+
+/** Records whose texts have this many characters. */
+export interface ToyLeg extends Leg {
+  readonly length: number;
+}
+
+type ToyState = { readonly end: number; readonly lengths: readonly (readonly [number, number])[] };
+
+export class Toy implements Index {
+  /** Ordinal -> length. */
+  readonly lengths: Map<number, number>;
+  readonly retired = new Set<number>();
+  /** Records that are not in a checkpoint. */
+  changes = 0;
+  end = 0;
+
+  constructor(lengths: readonly (readonly [number, number])[] = []) {
+    toyCalls.made++;
+    this.lengths = new Map(lengths);
+  }
+
+  get count(): number {
+    return this.lengths.size;
+  }
+
+  has(ordinal: number): boolean {
+    return this.lengths.has(ordinal);
+  }
+
+  add(ordinal: number, length: number): void {
+    this.lengths.set(ordinal, length);
+    this.changes++;
+    this.end = ordinal + 1;
+  }
+
+  retire(ordinal: number): void {
+    if (this.has(ordinal)) this.retired.add(ordinal);
+  }
+
+  remove(ordinal: number): void {
+    this.retired.delete(ordinal);
+    if (this.lengths.delete(ordinal)) this.changes++;
+  }
+
+  /** Records whose texts have this many characters. */
+  withLength(length: number): number[] {
+    return [...this.lengths].filter((each) => each[1] === length).map(([ordinal]) => ordinal);
+  }
+
+  readonly memoryBytes = 100;
+  readonly restoredBytes = 100;
+  check(): void {}
+  close(): void {
+    toyCalls.closed++;
+    this.lengths.clear();
+  }
+}
+
+export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
+  name: toyName,
+  define: (_collection, given) => given as SparseIndex,
+  automatic: { name: "toy", quantization: 64, sample_threshold: 1 },
+  table: "records",
+  countOf: ({ text }) => text,
+  blueprint: () => ({
+    make: () => new Toy(),
+    checkpoint: {
+      changes: (index) => index.changes,
+      hasNews: () => false,
+      isIdle: () => true,
+      async save(index, write) {
+        const { changes } = index;
+        const isCheckpointed = await write(
+          { end: index.end, lengths: [...index.lengths] } satisfies ToyState,
+          [],
+        );
+        if (!isCheckpointed) return;
+        toyCalls.saved++;
+        index.changes -= changes;
+      },
+      endOf: ({ end }) => end,
+      async restored({ end, lengths }, load) {
+        await load([]);
+        toyCalls.restored++;
+        const index = new Toy(lengths);
+        index.end = end;
+        return index;
+      },
+    },
+    deciding: { toyFormat: 1 },
+  }),
+  add(index, ordinal, _bytes, content) {
+    const { text } = content();
+    if (text !== null) index.add(ordinal, text.value.length);
+  },
+  estimate: (_collection, _definition, { counts }) => ({ bytes: 10 * counts.text, recordBytes: 10 }),
+  search: (index, legs, version, { allowed }) => ({
+    *search(leg, k) {
+      yield;
+      const sees = seenAndAllowed(version.visible(), allowed);
+      const all = index.withLength((legs as readonly ToyLeg[])[leg].length);
+      const ordinals = all.filter((ordinal) => sees === null || sees(ordinal)).slice(0, k);
+      return { count: ordinals.length, ordinals, scores: ordinals.map(() => 1) };
+    },
+    *explain(leg, ordinals, onMatch) {
+      yield;
+      onMatch();
+      return ordinals.map(() => ({ length: (legs as readonly ToyLeg[])[leg].length }));
+    },
+  }),
+  growth: (recordBytes, records) => recordBytes * records,
+  status: () => ({ served_by: "toys" }),
+  postings: (index) => ({
+    *walk(add) {
+      for (const [ordinal, length] of index.lengths) add(ordinal, length);
+      yield;
+      return true;
+    },
+    *hashesOf({ text }) {
+      if (text !== null) yield text.value.length;
+    },
+  }),
+};

@@ -1,0 +1,199 @@
+// How do tests get a log, and inspect the store of a collection?
+
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import fc from "fast-check";
+import { toHex } from "../../src/base/bytes.ts";
+import type { WriteRequest } from "../../src/collection/accept.ts";
+import { readIndexDefinitions } from "../../src/collection/apply.ts";
+import { type CollectionDefinition, defineCollection } from "../../src/collection/definition.ts";
+import { prepareCollection } from "../../src/collection/format.ts";
+import { readHead } from "../../src/collection/head.ts";
+import { allVectors } from "../../src/collection/reading.ts";
+import { encodeDelete, encodeUpserts } from "../../src/collection/schema.ts";
+import { collectionTables } from "../../src/collection/tables.ts";
+import { listTransactions } from "../../src/collection/transaction.ts";
+import { defineDenseIndex } from "../../src/index/dense/kind.ts";
+import { defineSparseIndex } from "../../src/index/sparse/kind.ts";
+import { encodeEntry } from "../../src/log/entry.ts";
+import { LocalSequencer, type WriteOutcome } from "../../src/log/sequencer.ts";
+import { MemoryStore } from "../../src/storage/memory.ts";
+import type { ReadTransaction, Store } from "../../src/storage/store.ts";
+
+export const definition: CollectionDefinition = defineCollection({
+  name: "c",
+  dense_vector: { enabled: true, dimension: 2 },
+  sparse_vector: { enabled: true },
+  tf_idf_options: { enabled: true },
+  config: {},
+  store_raw_text: true,
+});
+
+/** When every collection of these tests was created. */
+export const createdMs = 1_700_000_000_000;
+
+/** Makes a store the collection at version 0. */
+export function prepared<S extends Store>(store: S): S {
+  prepareCollection(store, createdMs, definition);
+  return store;
+}
+
+export function read<T>(store: Store, act: (readTxn: ReadTransaction) => T): T {
+  const readTxn = store.beginRead();
+  try {
+    return act(readTxn);
+  } finally {
+    readTxn.release();
+  }
+}
+
+/** Every byte of a store that follows from the log: all tables but the one that is local to a node. */
+export function stateOf(store: Store): string[] {
+  return read(store, (readTxn) =>
+    collectionTables
+      .filter((table) => table !== "indexed")
+      .flatMap((table) =>
+        Array.from(readTxn.entries(table), ([key, value]) => `${table} ${toHex(key)} ${toHex(value)}`),
+      ),
+  );
+}
+
+/** The state of a store that users see, independent of the history that it keeps. */
+export function seenOf(store: Store): unknown {
+  return read(store, (readTxn) => ({
+    hash: toHex(readHead(readTxn).hash),
+    vectors: Array.from(allVectors(readTxn), (vector) => JSON.stringify(vector.toRecord())),
+    definitions: readIndexDefinitions(readTxn),
+    transactions: listTransactions(readTxn),
+  }));
+}
+
+/** A request by small numbers; of transactions the last one that has begun is meant. */
+export type Step =
+  | { do: "upsert" | "stage"; records: readonly { id: number; x: number; what: number }[] }
+  | { do: "delete" | "stageDelete"; id: number }
+  | { do: "begin" | "commit" | "abort" | "abortIdle" | "noteIndexed" }
+  | { do: "createIndex" | "deleteIndex"; index: IndexKind };
+
+export const idArbitrary = fc.integer({ min: 0, max: 9 });
+const records = fc.array(
+  fc.record({ id: idArbitrary, x: fc.integer({ min: 0, max: 3 }), what: fc.integer({ min: 0, max: 7 }) }),
+  { minLength: 1, maxLength: 4 },
+);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("upsert" as const), records }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("delete" as const), id: idArbitrary }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("stage" as const), records }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("stageDelete" as const), id: idArbitrary }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant("begin" as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("commit" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom("abort" as const, "abortIdle" as const, "noteIndexed" as const),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom("createIndex" as const, "deleteIndex" as const),
+      index: fc.constantFrom("dense" as const, "sparse" as const, "tf-idf" as const),
+    }),
+  },
+);
+
+/** The requests to a collection, in groups that wait together. */
+export const historyArbitrary = fc.record({
+  groups: fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 20 }),
+  maxVectors: fc.constantFrom(null, 5),
+  versionsKept: fc.constantFrom(1, 3, 1_000),
+});
+export type History = {
+  groups: readonly (readonly Step[])[];
+  maxVectors: number | null;
+  versionsKept: number;
+};
+
+/** The result of a history. */
+export type Recorded = {
+  /** The log, each entry as bytes. */
+  log: Uint8Array[];
+  /** `stateOf` before the first entry and after each. */
+  states: string[][];
+  /** Outcomes of all requests, in order: "ok" or the code of the error. */
+  outcomes: string[];
+  seen: unknown;
+};
+
+/** Executes all requests of a history on a new collection with the local sequencer. */
+export function record(history: History, store: Store = new MemoryStore(collectionTables)): Recorded {
+  prepared(store);
+  const { groups, maxVectors, versionsKept } = history;
+  const log: Uint8Array[] = [];
+  const states = [stateOf(store)];
+  const outcomes: WriteOutcome[] = [];
+  let timeMs = createdMs;
+  let opIds = 0;
+  let random = 0;
+  const sequencer = new LocalSequencer(store, {
+    maxVectors,
+    versionsKept,
+    clock: () => ++timeMs,
+    newOpId: () => (++opIds).toString(16).padStart(32, "0"),
+    record: (entry) => {
+      log.push(encodeEntry(entry));
+      states.push(stateOf(store));
+    },
+  });
+  for (const group of groups) {
+    const transactionId = read(store, (s) => listTransactions(s)[0]?.id) ?? `1-${"0".repeat(24)}`;
+    const requests = group.map((each) => requestOf(each, transactionId, timeMs, ++random));
+    for (const part of sequencer.write(requests)) outcomes.push(...part);
+  }
+  return { log, states, outcomes: outcomes.map(codeOf), seen: seenOf(store) };
+}
+
+const codeOf = (outcome: WriteOutcome): string =>
+  outcome.ok ? "ok" : String((outcome.error as { code?: string }).code ?? outcome.error);
+
+function requestOf(given: Step, transactionId: string, nowMs: number, random: number): WriteRequest {
+  switch (given.do) {
+    case "upsert":
+      return { kind: "upsert", batch: batchOf(given.records) };
+    case "delete":
+      return { kind: "delete", batch: encodeDelete(`r${given.id}`) };
+    case "stage":
+      return { kind: "stage", transactionId, batch: batchOf(given.records) };
+    case "stageDelete":
+      return { kind: "stage", transactionId, batch: encodeDelete(`r${given.id}`) };
+    case "begin":
+      return { kind: "begin", random: random.toString(16).padStart(24, "0") };
+    case "commit":
+    case "abort":
+      return { kind: given.do, transactionId };
+    case "abortIdle":
+      return { kind: "abort", transactionId, idleSinceMs: nowMs - 3 };
+    case "noteIndexed":
+      return { kind: "noteIndexed", transactions: [[Number.parseInt(transactionId, 36), nowMs]] };
+    case "createIndex":
+      return { kind: "createIndex", index: given.index, definition: definitionOf(given.index) };
+    case "deleteIndex":
+      return { kind: "deleteIndex", index: given.index };
+  }
+}
+
+function batchOf(given: readonly { id: number; x: number; what: number }[]): Uint8Array {
+  const vectors = given.map(({ id, x, what }) => ({
+    id: `r${id}`,
+    dense_values: [x, id],
+    ...(what & 1 && { document_id: `d${id % 3}` }),
+    ...(what & 2 && { sparse_indices: [x, 9], sparse_values: [1, 2] }),
+    ...(what & 4 && { text: `word${x}`, metadata: { x } }),
+  }));
+  return encodeUpserts(definition, vectors, "vectors");
+}
+
+function definitionOf(kind: IndexKind) {
+  if (kind === "dense") return defineDenseIndex(definition, { distance_metric_type: "cosine" });
+  if (kind === "sparse") return defineSparseIndex(definition, {});
+  return { name: "t", sample_threshold: 0, k1: 1.2, b: 0.75, language: "english" as const };
+}
