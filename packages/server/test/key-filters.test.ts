@@ -17,7 +17,7 @@ import { type Answer, adminKey, expectError, pathOf, startTestServer, type TestS
 
 const seed = 20_260;
 const filtered = (Object.keys(operations) as OperationName[]).filter(
-  (name) => (operations[name] as Operation).rows === "filtered",
+  (name) => (operations[name] as Operation).keyFilter === "filtered",
 );
 
 /** What tells of all records, or changes what others use. A new route is here, or declares what it does for such keys. */
@@ -338,7 +338,7 @@ describe("a key with a filter", () => {
   test("[A23] is refused by every endpoint that is not declared as filtered or harmless, and tried on all that are filtered", async () => {
     const before = await server.fingerprint("mixed");
     const all = Object.keys(operations) as OperationName[];
-    expect(all.filter((name) => (operations[name] as Operation).rows === undefined)).toEqual(closed);
+    expect(all.filter((name) => (operations[name] as Operation).keyFilter === undefined)).toEqual(closed);
     for (const name of closed) {
       const params = {
         index_type: "dense",

@@ -19,21 +19,21 @@ import type { Reader } from "../storage/store.ts";
 import { type LogOperation, readIndexDefinitions } from "./apply.ts";
 import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
+import { KeyFilterRules, type WriterKeyFilter } from "./key-filter.ts";
 import { readOperations } from "./record.ts";
-import { type RowFilter, RowRules } from "./rows.ts";
 import { requireStageable, tooManyVectors } from "./staging.ts";
 import type { IndexedTransaction } from "./transaction.ts";
 import * as transactions from "./transaction.ts";
 
-/** A request that becomes an operation of the log. `rows`: the records that its caller sees; absent: all. */
+/** A request that becomes an operation of the log. `keyFilter`: the records that its caller sees; absent: all. */
 export type LoggedRequest =
-  | { kind: "upsert"; batch: Uint8Array; rows?: RowFilter | undefined }
-  | { kind: "delete"; batch: Uint8Array; rows?: RowFilter | undefined }
+  | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
+  | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
   | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }
-  | { kind: "stage"; transactionId: string; batch: Uint8Array; rows?: RowFilter | undefined }
-  | { kind: "commit"; transactionId: string; rows?: RowFilter | undefined }
+  | { kind: "stage"; transactionId: string; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
+  | { kind: "commit"; transactionId: string; keyFilter?: WriterKeyFilter | undefined }
   /** Aborts a transaction. With `idleSinceMs`: only if its last operation is not newer than that. */
   | { kind: "abort"; transactionId: string; idleSinceMs?: number }
   /** Ends a transaction that cannot be committed. */
@@ -64,7 +64,8 @@ export function accept(
 ): LogOperation | null {
   const exists = (id: Uint8Array): boolean => reader.get("ids", id) !== undefined;
   const roomFor = maxVectors === null ? Number.POSITIVE_INFINITY : maxVectors - head.live;
-  const rules = "rows" in request && request.rows ? new RowRules(reader, request.rows) : null;
+  const rules =
+    "keyFilter" in request && request.keyFilter ? new KeyFilterRules(reader, request.keyFilter) : null;
   const sees = rules === null ? exists : (id: Uint8Array): boolean => rules.sees(id);
   switch (request.kind) {
     case "upsert":

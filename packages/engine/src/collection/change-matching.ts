@@ -31,8 +31,8 @@ import { depthOf, mergedMetadata } from "../metadata/merge.ts";
 import type { Reader } from "../storage/store.ts";
 import type { LogOperation } from "./apply.ts";
 import type { Head } from "./head.ts";
+import { filterOfKey, KeyFilterRules, type WriterKeyFilter } from "./key-filter.ts";
 import { RecordReader, readOperations } from "./record.ts";
-import { filterOfRows, type RowFilter, RowRules } from "./rows.ts";
 import { ordinalKey } from "./tables.ts";
 
 /** Which records, in the form in which it is sent to the writer. */
@@ -48,13 +48,13 @@ export type Matching = {
 };
 
 /** The caller sees only these records; absent: all. */
-type OfRows = { readonly rows?: RowFilter | undefined };
+type OfKeyFilter = { readonly keyFilter?: WriterKeyFilter | undefined };
 
 /**
  * Deletes the matching records, or merges a patch (JSON text, RFC 7396) into the metadata of one or of all of them. The batch has the
  * operations of those that matched.
  */
-export type ChangeMatching = OfRows &
+export type ChangeMatching = OfKeyFilter &
   (
     | { kind: "deleteMatching"; matching: Matching; batch: Uint8Array }
     | { kind: "updateMatching"; matching: Matching; batch: Uint8Array; patch: string }
@@ -63,7 +63,7 @@ export type ChangeMatching = OfRows &
 
 /** The operation that the request becomes in this state; null if no record matches. @throws invalid_request if it is too large */
 export function changeOf(reader: Reader, head: Head, request: ChangeMatching): LogOperation | null {
-  const rules = request.rows ? new RowRules(reader, request.rows) : null;
+  const rules = request.keyFilter ? new KeyFilterRules(reader, request.keyFilter) : null;
   if (request.kind === "patch") {
     const ordinal = reader.get("ids", request.id)?.slice();
     if (ordinal === undefined || rules?.seesAt(ordinal) === false) throw vectorNotFound(text(request.id));
@@ -89,12 +89,12 @@ function vectorNotFound(id: string): QuiverError {
 function currentBatch(
   reader: Reader,
   head: Head,
-  { matching, rows, batch }: Exclude<ChangeMatching, { kind: "patch" }>,
+  { matching, keyFilter, batch }: Exclude<ChangeMatching, { kind: "patch" }>,
   fresh: MatchingBatch,
 ): Uint8Array {
   if (isUnchanged(head, matching)) return batch;
   const kept = keptOperations(reader, batch, matching.end);
-  const predicate = predicateOf(matching, rows);
+  const predicate = predicateOf(matching, keyFilter);
   let { records } = kept;
   for (let ordinal = matching.end; ordinal < head.nextOrdinal; ordinal++) {
     const stored = reader.get("records", ordinalKey(ordinal));
@@ -112,11 +112,11 @@ function isUnchanged(head: Head, { version, live, end }: Matching): boolean {
   return head.version === version && head.nextOrdinal === end && head.live === live;
 }
 
-function predicateOf({ filter, times }: Matching, rows: RowFilter | undefined): Predicate {
+function predicateOf({ filter, times }: Matching, keyFilter: WriterKeyFilter | undefined): Predicate {
   const read = finishAtOnce(readFilter(filter));
   invariant(read !== null, "a change by filter has no filter");
   const wanted = withTimes(read, (field) => times.includes(field));
-  return new Predicate(rows ? { kind: "and", parts: [filterOfRows(rows), wanted] } : wanted);
+  return new Predicate(keyFilter ? { kind: "and", parts: [filterOfKey(keyFilter), wanted] } : wanted);
 }
 
 /** The operations on records that are still there: their ids have ordinals below the end. */
@@ -159,14 +159,14 @@ const partBytes = 256 * 1024;
 export class MatchingBatch {
   readonly #reader: Reader;
   readonly #change: RecordChange;
-  readonly #rules: RowRules | null;
+  readonly #rules: KeyFilterRules | null;
   readonly #full: Uint8Array[] = [];
   #fullBytes = 0;
   #part = new ByteWriter(1_024);
   #records = 0;
 
   /** @param rules of a caller that sees only some records; null: it sees all */
-  constructor(reader: Reader, change: RecordChange, rules: RowRules | null) {
+  constructor(reader: Reader, change: RecordChange, rules: KeyFilterRules | null) {
     this.#reader = reader;
     this.#change = change;
     this.#rules = rules;

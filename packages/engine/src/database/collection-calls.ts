@@ -6,7 +6,7 @@
 // indexes, recall, snapshots) is missing: docs/decisions/keys-with-filters.md.
 
 import type { CallOptions } from "../base/deadline.ts";
-import type { Rows } from "../collection/rows.ts";
+import type { KeyFilter } from "../collection/key-filter.ts";
 import type { Checks } from "./collection/checks.ts";
 import type { IndexAdministration } from "./collection/indexes.ts";
 import type { LoadState } from "./collection/load-state.ts";
@@ -40,34 +40,34 @@ type Encoded = {
 export type CollectionCalls = Collection & Encoded;
 export type RestrictedCalls = RestrictedCollection & Encoded;
 
-/** @param rows the records that the caller sees; null: all */
+/** @param keyFilter the records that the caller sees; null: all */
 function callsOfEveryone(
   { writes, records, matches, indexes, searches, transactions }: CollectionParts,
-  rows: Rows | null,
+  keyFilter: KeyFilter | null,
 ) {
   return {
     analyzeText: (request, options) => indexes.analyzeText(request, options),
 
-    get: (id) => records.get(id, rows),
-    has: (id) => records.has(id, rows),
-    eachOfDocument: (document, take, options) => records.eachOfDocument(document, take, options, rows),
-    exportMatching: (request, options) => records.exportMatching(request, options, rows),
-    count: (request, options) => matches.count(request, options, rows),
-    facet: (request, options) => matches.facet(request, options, rows),
-    scroll: (request, options, reader) => matches.scroll(request, options, reader, rows),
-    fetch: (request, options) => matches.fetch(request, options, rows),
-    search: (kind, request, options) => searches.search(kind, request, options, rows),
+    get: (id) => records.get(id, keyFilter),
+    has: (id) => records.has(id, keyFilter),
+    eachOfDocument: (document, take, options) => records.eachOfDocument(document, take, options, keyFilter),
+    exportMatching: (request, options) => records.exportMatching(request, options, keyFilter),
+    count: (request, options) => matches.count(request, options, keyFilter),
+    facet: (request, options) => matches.facet(request, options, keyFilter),
+    scroll: (request, options, reader) => matches.scroll(request, options, reader, keyFilter),
+    fetch: (request, options) => matches.fetch(request, options, keyFilter),
+    search: (kind, request, options) => searches.search(kind, request, options, keyFilter),
 
-    upsert: (vectors, options) => writes.upsert(vectors, options, rows),
-    upsertEncoded: (batch, count, options) => writes.upsertEncoded(batch, count, options, rows),
-    delete: (id, options) => writes.delete(id, options, rows),
-    deleteMatching: (request, options) => writes.deleteMatching(request, options, rows),
-    updateMatching: (request, options) => writes.updateMatching(request, options, rows),
-    patch: (id, request, options) => writes.patch(id, request, options, rows),
+    upsert: (vectors, options) => writes.upsert(vectors, options, keyFilter),
+    upsertEncoded: (batch, count, options) => writes.upsertEncoded(batch, count, options, keyFilter),
+    delete: (id, options) => writes.delete(id, options, keyFilter),
+    deleteMatching: (request, options) => writes.deleteMatching(request, options, keyFilter),
+    updateMatching: (request, options) => writes.updateMatching(request, options, keyFilter),
+    patch: (id, request, options) => writes.patch(id, request, options, keyFilter),
 
-    beginTransaction: () => transactions.beginTransaction(rows),
-    transaction: (id) => transactions.transaction(id, rows),
-    transactions: () => transactions.transactions(rows),
+    beginTransaction: () => transactions.beginTransaction(keyFilter),
+    transaction: (id) => transactions.transaction(id, keyFilter),
+    transactions: () => transactions.transactions(keyFilter),
   } satisfies Omit<RestrictedCalls, "name" | "describe">;
 }
 
@@ -105,13 +105,13 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
 }
 
 /** The collection for a caller who sees only some records. */
-export function restrictedCalls(parts: CollectionParts, rows: Rows): RestrictedCalls {
-  const calls = callsOfEveryone(parts, rows);
+export function restrictedCalls(parts: CollectionParts, keyFilter: KeyFilter): RestrictedCalls {
+  const calls = callsOfEveryone(parts, keyFilter);
   return discreet<RestrictedCalls>({
     name: parts.state.name,
     async describe() {
       const { disk_bytes: _, ...detail } = await parts.describe();
-      const { count } = await parts.matches.count({}, undefined, rows);
+      const { count } = await parts.matches.count({}, undefined, keyFilter);
       return { ...detail, vectors_count: count };
     },
     ...calls,

@@ -6,7 +6,7 @@ import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
-import type { Rows } from "../collection/rows.ts";
+import type { KeyFilter } from "../collection/key-filter.ts";
 import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../process/data-directory.ts";
 import { Checks } from "./collection/checks.ts";
@@ -172,8 +172,8 @@ export class OpenCollection {
   }
 
   /** The collection for a caller who sees only some records. */
-  restrictedTo(rows: Rows): RestrictedCalls {
-    return restrictedCalls(this.#parts, rows);
+  restrictedTo(keyFilter: KeyFilter): RestrictedCalls {
+    return restrictedCalls(this.#parts, keyFilter);
   }
 
   /** Resolves when the indexes have all records that exist now. */

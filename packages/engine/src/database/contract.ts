@@ -58,8 +58,8 @@ export { LevelQueue, levelOf } from "../base/fair-queue.ts";
 export { arrived, scheduler, Task, turned } from "../base/scheduler.ts";
 /** How a program that takes connections shares its event loop with searches and indexing. */
 export { finishAtOnce, type Steps } from "../base/steps.ts";
+export { checkFilterOfKey } from "../collection/key-filter.ts";
 export { valueJson } from "../collection/reading.ts";
-export { checkRowFilter } from "../collection/rows.ts";
 export { collectAtRest } from "../process/collect-garbage.ts";
 export { resultJson } from "../query/result.ts";
 export { CalledThread, Calls, threadFile } from "../runtime/calls.ts";

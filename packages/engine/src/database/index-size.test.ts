@@ -67,7 +67,7 @@ test.each(types.flatMap((dataType) => shapes.map((shape) => ({ dataType, ...shap
     const index = new HnswIndex(options);
     fill(index, vectors, copies);
     const estimate = (cached: number) =>
-      denseBytes({ ...options, scratchCount: 1 }, { vectors, copies, cached });
+      denseBytes({ ...options, scratchCount: 1 }, { vectors, duplicates: copies, cached });
     // Where some vectors may be held, some of them are: they go by blocks.
     if (cacheMax === 0 || cacheMax > vectors)
       expect(off(estimate(cacheMax), index.memoryBytes)).toBeLessThan(tolerance);

@@ -18,7 +18,7 @@ import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiverdb/
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
-import { Rows } from "../collection/rows.ts";
+import { KeyFilter } from "../collection/key-filter.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import {
   collectionDirectory,
@@ -231,11 +231,11 @@ export class OpenDatabase implements Database {
   }
 
   restrictedTo(filter: Filter): RestrictedDatabase {
-    const rows = new Rows(filter);
+    const keyFilter = new KeyFilter(filter);
     return {
       listCollections: () => this.listCollections(),
       loadedCollections: () => this.loadedCollections(),
-      collection: (name) => this.collections.find(name).restrictedTo(rows),
+      collection: (name) => this.collections.find(name).restrictedTo(keyFilter),
     };
   }
 

@@ -68,7 +68,7 @@ export const indexes = {
       method: "POST",
       path: `${collectionPath}/indexes/tf-idf/analyze`,
       role: "read",
-      rows: "harmless",
+      keyFilter: "harmless",
       tag: "Indexes",
       summary: "Show the terms that the TF-IDF/BM25 index produces from a text",
       body: index.AnalyzeText,

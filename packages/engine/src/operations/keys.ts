@@ -13,7 +13,7 @@ export const keys = {
       method: "POST",
       path: "/auth/create-session",
       role: "anyone",
-      rows: "harmless",
+      keyFilter: "harmless",
       tag: "Authentication",
       summary: "Create session",
       body: session.CreateSession,

@@ -64,7 +64,7 @@ export type Declaration = {
    * `harmless`: it concerns no records. Absent: it is closed to such keys, since it tells of all records or changes what others use
    * (docs/decisions/keys-with-filters.md).
    */
-  readonly rows?: "filtered" | "harmless";
+  readonly keyFilter?: "filtered" | "harmless";
   /**
    * Present if the audit log records the request: changes of keys, collections, indexes and snapshots. The path parameters are always
    * recorded, and these fields of the body (`a.b` is the field b of a). None may be a secret.
@@ -133,7 +133,7 @@ export type ThreadServed = { collection(name: string): Pick<Collection, "search"
 /** An operation that is open to keys with a filter has only what such keys may use. */
 type DatabaseOf<D extends Declaration> = D extends { readonly threads: true }
   ? ThreadServed
-  : D extends { readonly rows: string }
+  : D extends { readonly keyFilter: string }
     ? Database | RestrictedDatabase
     : Database;
 

@@ -43,7 +43,7 @@ function searchMs({ queries, query_terms_list, top_k, exact, diversity, syntax, 
 /** What all searches have in common. */
 const searching = {
   role: "read",
-  rows: "filtered",
+  keyFilter: "filtered",
   tag: "Search",
   work: "search",
   expectedMs: searchMs,

@@ -23,7 +23,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { syncDirectory } from "./data-directory.ts";
 
 /** Increased when the format, or what any part means, changes. */
-const formatNumber = 1;
+const formatNumber = 2;
 const magic = "QUIVERCP";
 const chunkBytes = 16 * 1024 * 1024;
 const endBytes = 16;

@@ -10,8 +10,8 @@ import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
+import type { KeyFilter } from "../collection/key-filter.ts";
 import { ordinalOf, type Sees, vectorNotFound } from "../collection/reading.ts";
-import type { Rows } from "../collection/rows.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
@@ -55,18 +55,18 @@ export interface Searched<V extends SearchedView> {
 }
 
 /** Searches only among these records. */
-function restrict(plan: Plan, rows: Filter): void {
-  plan.rows = rows;
-  plan.filters = plan.queries.map((_, query) => both(rows, plan.filters[query] ?? null));
+function restrict(plan: Plan, keyFilter: Filter): void {
+  plan.keyFilter = keyFilter;
+  plan.filters = plan.queries.map((_, query) => both(keyFilter, plan.filters[query] ?? null));
 }
 
-/** @param rows the records that the caller sees; null: all. No answer depends on others */
+/** @param keyFilter the records that the caller sees; null: all. No answer depends on others */
 export async function answer<V extends SearchedView, K extends SearchKind>(
   collection: Searched<V>,
   kind: K,
   request: SearchRequest<K>,
   options?: CallOptions,
-  rows: Rows | null = null,
+  keyFilter: KeyFilter | null = null,
 ): Promise<SearchAnswer<K>> {
   const deadline = Deadline.of(options);
   const planning = deadline.trace?.begin("plan");
@@ -79,13 +79,13 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
     const isTime = collection.isTime();
     plan.filters = plan.filters.map((filter) => filter && withTimes(filter, isTime));
   }
-  if (rows !== null) restrict(plan, rows.at(collection.isTime()));
+  if (keyFilter !== null) restrict(plan, keyFilter.at(collection.isTime()));
   const needed = kindsOf(plan);
   if (planner.index && needed.length === 0) needed.push(planner.index);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
   const filters = plan.filters.filter((filter) => filter !== null);
-  if (plan.rows !== undefined) filters.push(plan.rows);
+  if (plan.keyFilter !== undefined) filters.push(plan.keyFilter);
   const view = await collection.acquireView(needed, deadline, filters);
   acquiring?.end();
   try {
@@ -139,7 +139,7 @@ function* withQuery(
     ...positive.map((example) => ({ example, weight: (negative.length === 0 ? 1 : 2) / positive.length })),
     ...negative.map((example) => ({ example, weight: -1 / negative.length })),
   ];
-  const sees = plan.rows === undefined ? null : new Predicate(plan.rows);
+  const sees = plan.keyFilter === undefined ? null : new Predicate(plan.keyFilter);
   let read = 0;
   for (const { example, weight } of weighted) {
     add(average, vectorOf(view, example, sees, excluded), weight, isDirection);

@@ -65,7 +65,7 @@ export type Plan = {
   /** Which records each query may find at all, in the order of the queries; null: every one. */
   filters: readonly (Filter | null)[];
   /** The records that exist for the caller; absent: all. Each query's filter contains it. */
-  rows?: Filter;
+  keyFilter?: Filter;
   /** How legs are fused; null for a search with one leg. */
   fusion: Fusion | null;
   /** The deadline of the request, checked between queries, legs and slices. */

@@ -39,7 +39,7 @@ export async function runPlan(
   const slices = new Slices(plan.deadline);
   const size = new ResultSize();
   // What it says of the work would tell of records that the caller does not see.
-  const tellsWork = plan.rows === undefined;
+  const tellsWork = plan.keyFilter === undefined;
   const explainsFilter = plan.explain && tellsWork;
   for (const { filter, queries } of groupsOf(plan)) {
     const filtering = filter === null ? undefined : plan.deadline.trace?.begin("filter");
@@ -55,8 +55,8 @@ export async function runPlan(
         ? await slices.finish(tellFilter(view, lookUp, filter, matches))
         : undefined;
     const ofGroup = queries.map((query) => plan.queries[query]);
-    const rows = plan.rows ? (await slices.finish(lookUp.matching(plan.rows))).set : null;
-    const options = { allowed, rows, isExact: plan.beam.exact, ef };
+    const keyFilter = plan.keyFilter ? (await slices.finish(lookUp.matching(plan.keyFilter))).set : null;
+    const options = { allowed, keyFilter, isExact: plan.beam.exact, ef };
     const legs = new Legs(view, ofGroup, options);
     for (const [i, query] of queries.entries()) {
       await slices.pause();

@@ -26,7 +26,7 @@ export function needOf(route: Operation): Need {
   return {
     role: route.role,
     collections: route.collections ?? inPath,
-    takesFilter: route.rows !== undefined,
+    takesFilter: route.keyFilter !== undefined,
   };
 }
 

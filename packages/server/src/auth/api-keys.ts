@@ -12,7 +12,7 @@
 // have not started yet (`Access.requireValid`). The last use is stored at most once a minute, and at close.
 
 import { randomBytes } from "node:crypto";
-import { type Credentials, checkRowFilter } from "@quiverdb/engine/database/contract";
+import { type Credentials, checkFilterOfKey } from "@quiverdb/engine/database/contract";
 import { collectionNameProblem, collectionNameRule, prefixProblem } from "@quiverdb/protocol/collection-name";
 import { fieldError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
@@ -273,7 +273,7 @@ function checkKeyFilter({ filter, role }: CreateKey): void {
       `filter has ${length} characters as JSON; expected ${expected}.`,
     );
   }
-  checkRowFilter(filter);
+  checkFilterOfKey(filter);
   if (role !== "admin") return;
   throw fieldError(
     "role",

@@ -80,7 +80,7 @@ function needText(route: Operation): string {
     filtered: " For a key with a filter only the records that match exist.",
     harmless: "",
     closed: " Not for keys with a filter.",
-  }[route.rows ?? "closed"];
+  }[route.keyFilter ?? "closed"];
   return `Needs a key with the role \`${route.role}\`${reach}.${filter}`;
 }
 

@@ -18,8 +18,8 @@ import {
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
+import { type KeyFilter, within } from "../../collection/key-filter.ts";
 import { ordinalOf, type Sees, type StoredVector, vectorAt } from "../../collection/reading.ts";
-import { type Rows, within } from "../../collection/rows.ts";
 import { checkId } from "../../collection/schema.ts";
 import { type Filter, keyOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { Predicate } from "../../filter/predicate.ts";
@@ -41,19 +41,27 @@ export class Matches {
     this.#state = state;
   }
 
-  async count(request: CountMatching = {}, options?: CallOptions, rows: Rows | null = null): Promise<Count> {
+  async count(
+    request: CountMatching = {},
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<Count> {
     checkFields(CountMatching, request);
-    return this.#read(request.filter, rows, options, function* ({ live }, find) {
+    return this.#read(request.filter, keyFilter, options, function* ({ live }, find) {
       const found = yield* find();
       return { count: found?.set.count ?? live, ...told(found) };
     });
   }
 
-  async facet(request: FacetVectors, options?: CallOptions, rows: Rows | null = null): Promise<Facets> {
+  async facet(
+    request: FacetVectors,
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<Facets> {
     checkFields(FacetVectors, request);
     const limit = integerOf(request.limit, "limit", limits.facetMax, limits.facetDefault);
     const fields = facetFields(request);
-    return this.#read(request.filter, rows, options, function* ({ version }, find) {
+    return this.#read(request.filter, keyFilter, options, function* ({ version }, find) {
       const matching = yield* find();
       const found = matching ?? (yield* everyMatch(version));
       const all = yield* facetsOf(version, fields, found.set, limit);
@@ -73,14 +81,14 @@ export class Matches {
     request: ScrollVectors = {},
     options?: CallOptions,
     reader = "",
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<RecordPage> {
     checkFields(ScrollVectors, request);
     checkInclude(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
     const { entry, dependencies } = this.#state;
-    return this.#read(request.filter, rows, options, function* ({ version, definitions, filter }, find) {
+    return this.#read(request.filter, keyFilter, options, function* ({ version, definitions, filter }, find) {
       const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
       const cursors = new ScrollCursors(dependencies.secret, [entry.internalId, reader], order, filter);
       const after = cursor === null ? null : cursors.read(cursor);
@@ -97,7 +105,7 @@ export class Matches {
   async fetch(
     request: FetchVectors,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<(StoredVector | null)[]> {
     checkFields(FetchVectors, request);
     checkInclude(request.include);
@@ -106,7 +114,7 @@ export class Matches {
     if (ids.length > limits.fetchedMax)
       throw invalid("ids", `has ${ids.length} ids, at most ${limits.fetchedMax} are allowed.`);
     for (const [i, id] of ids.entries()) checkId(id, `ids[${i}]`);
-    return this.#read(null, rows, options, function* ({ version, wanted }) {
+    return this.#read(null, keyFilter, options, function* ({ version, wanted }) {
       return yield* vectorsOf(version, ids, wanted && new Predicate(wanted));
     });
   }
@@ -114,7 +122,7 @@ export class Matches {
   /** Reads one version, in steps. */
   #read<T>(
     given: unknown,
-    rows: Rows | null,
+    keyFilter: KeyFilter | null,
     options: CallOptions | undefined,
     read: (what: ReadVersion, find: () => Steps<Found | null>) => Steps<T>,
   ): Promise<T> {
@@ -124,9 +132,9 @@ export class Matches {
       const { version, definitions, live, release } = this.#state.filtered();
       try {
         const isTime = timesOf(definitions);
-        const wanted = within(rows, filter && withTimes(filter, isTime), isTime);
+        const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
         const find = function* () {
-          return wanted && (yield* findVisible(version, wanted, rows));
+          return wanted && (yield* findVisible(version, wanted, keyFilter));
         };
         return await task.finish(read({ version, definitions, live, filter, wanted }, find));
       } finally {

@@ -5,9 +5,9 @@ import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { readHead } from "../../collection/head.ts";
+import { type KeyFilter, within } from "../../collection/key-filter.ts";
 import * as reading from "../../collection/reading.ts";
 import { allVectors, type StoredVector, vectorsAt } from "../../collection/reading.ts";
-import { type Rows, within } from "../../collection/rows.ts";
 import { checkId } from "../../collection/schema.ts";
 import { currentVersion, listVersions, versionByHash } from "../../collection/versions.ts";
 import { timesOf, withTimes } from "../../filter/filter.ts";
@@ -35,20 +35,20 @@ export class Records {
     for (const work of this.#workAside) work.abort(reason);
   }
 
-  get(id: string, rows: Rows | null = null): reading.StoredVector {
+  get(id: string, keyFilter: KeyFilter | null = null): reading.StoredVector {
     checkId(id, "vector_id");
-    const sees = this.#seenBy(rows);
+    const sees = this.#seenBy(keyFilter);
     return this.#state.readServed((readTxn) => reading.vectorById(readTxn, id, sees));
   }
 
-  has(id: string, rows: Rows | null = null): boolean {
+  has(id: string, keyFilter: KeyFilter | null = null): boolean {
     checkId(id, "vector_id");
-    const sees = this.#seenBy(rows);
+    const sees = this.#seenBy(keyFilter);
     return this.#state.readServed((readTxn) => reading.vectorExists(readTxn, id, sees));
   }
 
-  #seenBy(rows: Rows | null): reading.Sees {
-    return rows && new Predicate(rows.at(this.#state.isTime()));
+  #seenBy(keyFilter: KeyFilter | null): reading.Sees {
+    return keyFilter && new Predicate(keyFilter.at(this.#state.isTime()));
   }
 
   async byDocument(documentId: string, options?: CallOptions): Promise<reading.StoredVector[]> {
@@ -61,11 +61,11 @@ export class Records {
     documentId: string,
     take: (vector: reading.StoredVector) => void,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(documentId, "document_id");
-      const sees = this.#seenBy(rows);
+      const sees = this.#seenBy(keyFilter);
       const { readTxn, release } = this.#state.served();
       try {
         await Deadline.of(options).task.finish(reading.eachOfDocument(readTxn, documentId, take, sees));
@@ -90,7 +90,7 @@ export class Records {
   exportMatching(
     request: ExportMatching,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<VectorExport> {
     return this.#state.gate.pass(async () => {
       refuseUnknownOptions(request, ["filter"]);
@@ -100,7 +100,7 @@ export class Records {
       try {
         const ordinalEnd = readHead(readTxn).nextOrdinal;
         const isTime = timesOf(readIndexDefinitions(readTxn));
-        const wanted = within(rows, filter && withTimes(filter, isTime), isTime);
+        const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
         const only = wanted && (await task.finish(visibleMatches({ readTxn, ordinalEnd }, wanted)));
         this.#state.gate.assertOpen();
         return this.#export(readTxn, only);

@@ -13,7 +13,7 @@ import {
   readIndexDefinitions,
 } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
-import type { Rows } from "../../collection/rows.ts";
+import type { KeyFilter } from "../../collection/key-filter.ts";
 import { type IsTime, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
@@ -57,9 +57,9 @@ export class Searches implements Searched<View> {
     kind: K,
     request: plan.SearchRequest<K>,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<plan.SearchAnswer<K>> {
-    const found = await this.#state.gate.pass(() => answer(this, kind, request, options, rows));
+    const found = await this.#state.gate.pass(() => answer(this, kind, request, options, keyFilter));
     // A program that searches in a loop; a server's requests come from the event loop, and have accounts.
     if (options === undefined) await turned();
     return found;

@@ -10,7 +10,7 @@ import type {
 } from "@quiverdb/protocol/shapes/transaction";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { Rows } from "../../collection/rows.ts";
+import type { KeyFilter } from "../../collection/key-filter.ts";
 import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
 import {
   type IndexedTransaction,
@@ -59,18 +59,18 @@ export class Transactions {
     });
   }
 
-  /** @param rows of the caller, here and below; null: it sees all records */
-  beginTransaction(rows: Rows | null = null): Promise<TransactionCreated> {
+  /** @param keyFilter of the caller, here and below; null: it sees all records */
+  beginTransaction(keyFilter: KeyFilter | null = null): Promise<TransactionCreated> {
     return this.#state.gate.pass(async () => {
-      const random = rows === null ? randomBytes(12).toString("hex") : markedId(rows);
+      const random = keyFilter === null ? randomBytes(12).toString("hex") : markedId(keyFilter);
       const { value } = await this.#writes.write({ kind: "begin", random });
       const { id, createdMs } = value as TransactionEntry;
       return { transaction_id: id, created_at: isoTime(createdMs) };
     });
   }
 
-  transaction(transactionId: string, rows: Rows | null = null): Transaction {
-    const own = this.#ofCaller(transactionId, rows);
+  transaction(transactionId: string, keyFilter: KeyFilter | null = null): Transaction {
+    const own = this.#ofCaller(transactionId, keyFilter);
     return {
       id: transactionId,
       add: (vector, options) =>
@@ -79,7 +79,7 @@ export class Transactions {
             transactionId,
             () => encodeUpsertInSteps(this.#state.definition, vector),
             options,
-            rows,
+            keyFilter,
             true,
           ),
         ),
@@ -89,26 +89,26 @@ export class Transactions {
             transactionId,
             () => encodeUpsertsInSteps(this.#state.definition, vectors, "vectors"),
             options,
-            rows,
+            keyFilter,
           ),
         ),
-      delete: (id, options) => own(() => this.#stageDelete(transactionId, id, options, rows)),
-      commit: (options) => own(() => this.#commit(transactionId, options, rows)),
+      delete: (id, options) => own(() => this.#stageDelete(transactionId, id, options, keyFilter)),
+      commit: (options) => own(() => this.#commit(transactionId, options, keyFilter)),
       abort: (options) =>
         own(() =>
           this.#state.gate.pass(async () => {
             await this.#writes.write({ kind: "abort", transactionId }, Deadline.of(options));
           }),
         ),
-      status: () => own(() => this.#status(transactionId, rows)),
-      flatStatus: () => own(() => this.#flatStatus(transactionId, rows)),
+      status: () => own(() => this.#status(transactionId, keyFilter)),
+      flatStatus: () => own(() => this.#flatStatus(transactionId, keyFilter)),
     };
   }
 
   /** Calls what concerns a transaction; for a caller that has not begun it, it does not exist. @throws transaction_not_found */
-  #ofCaller(transactionId: string, rows: Rows | null): <T>(call: () => T) => T {
+  #ofCaller(transactionId: string, keyFilter: KeyFilter | null): <T>(call: () => T) => T {
     return (call) => {
-      if (rows !== null && !isMarked(transactionId, rows)) throw transactionNotFound(transactionId);
+      if (keyFilter !== null && !isMarked(transactionId, keyFilter)) throw transactionNotFound(transactionId);
       return call();
     };
   }
@@ -117,7 +117,7 @@ export class Transactions {
     transactionId: string,
     encode: () => Steps<Uint8Array>,
     options: CallOptions | undefined,
-    rows: Rows | null,
+    keyFilter: KeyFilter | null,
     isSingle = false,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
@@ -129,9 +129,9 @@ export class Transactions {
         ? await this.#memory.admit("Staging records", 0, batch.length)
         : () => {};
       try {
-        const { rows: filter } = this.#writes.ofRows(rows);
-        const ofRows = filter && { rows: { ...filter, isSingle } };
-        await this.#writes.write({ kind: "stage", transactionId, batch, ...ofRows }, deadline);
+        const { keyFilter: filter } = this.#writes.ofKeyFilter(keyFilter);
+        const ofKeyFilter = filter && { keyFilter: { ...filter, isSingle } };
+        await this.#writes.write({ kind: "stage", transactionId, batch, ...ofKeyFilter }, deadline);
       } finally {
         done();
       }
@@ -142,21 +142,30 @@ export class Transactions {
     transactionId: string,
     id: string,
     options: CallOptions | undefined,
-    rows: Rows | null,
+    keyFilter: KeyFilter | null,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       const batch = encodeDelete(id);
-      const request = { kind: "stage", transactionId, batch, ...this.#writes.ofRows(rows) } as const;
+      const request = {
+        kind: "stage",
+        transactionId,
+        batch,
+        ...this.#writes.ofKeyFilter(keyFilter),
+      } as const;
       await this.#writes.write(request, Deadline.of(options));
     });
   }
 
-  #commit(transactionId: string, options: CallOptions | undefined, rows: Rows | null): Promise<void> {
+  #commit(
+    transactionId: string,
+    options: CallOptions | undefined,
+    keyFilter: KeyFilter | null,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
       const { value } = await this.#writes.writeRecords(
-        { kind: "commit", transactionId, ...this.#writes.ofRows(rows) },
+        { kind: "commit", transactionId, ...this.#writes.ofKeyFilter(keyFilter) },
         "The commit of a transaction",
         this.#stagedSize(transactionId),
         deadline,
@@ -186,39 +195,39 @@ export class Transactions {
       }
   }
 
-  transactions(rows: Rows | null = null): TransactionList {
+  transactions(keyFilter: KeyFilter | null = null): TransactionList {
     const now = this.#state.dependencies.clock();
     const kept = (readTxn: ReadTransaction) =>
-      listTransactions(readTxn).filter(({ id }) => rows === null || isMarked(id, rows));
+      listTransactions(readTxn).filter(({ id }) => keyFilter === null || isMarked(id, keyFilter));
     return this.#state.read((readTxn) => ({
       transactions: kept(readTxn).map((kept) => {
         const entry = this.#asSeen(kept);
         return {
           transaction_id: entry.id,
           created_at: isoTime(entry.createdMs),
-          status: stateOf(shownTo(rows, entry), this.#progressOf(entry, readTxn), now),
+          status: stateOf(shownTo(keyFilter, entry), this.#progressOf(entry, readTxn), now),
         };
       }),
     }));
   }
 
-  #status(transactionId: string, rows: Rows | null): TransactionStatus {
-    return { status: this.#read(transactionId, rows, stateOf) };
+  #status(transactionId: string, keyFilter: KeyFilter | null): TransactionStatus {
+    return { status: this.#read(transactionId, keyFilter, stateOf) };
   }
 
-  #flatStatus(transactionId: string, rows: Rows | null): FlatTransactionStatus {
-    return this.#read(transactionId, rows, flatStatusOf);
+  #flatStatus(transactionId: string, keyFilter: KeyFilter | null): FlatTransactionStatus {
+    return this.#read(transactionId, keyFilter, flatStatusOf);
   }
 
   #read<T>(
     transactionId: string,
-    rows: Rows | null,
+    keyFilter: KeyFilter | null,
     make: (entry: TransactionEntry, progress: IndexingProgress | null, nowMs: number) => T,
   ): T {
     return this.#state.read((readTxn) => {
       const entry = this.#asSeen(readTransaction(readTxn, transactionId));
       const progress = this.#progressOf(entry, readTxn);
-      return make(shownTo(rows, entry), progress, this.#state.dependencies.clock());
+      return make(shownTo(keyFilter, entry), progress, this.#state.dependencies.clock());
     });
   }
 
@@ -304,26 +313,26 @@ export class Transactions {
  * 24 hex characters for the id of a transaction of a caller that sees only some records: 12 random ones and 12 that follow from them and the
  * filter. So the id alone tells, also after a restart and in every copy of the log, whether a caller with this filter has begun it.
  */
-const markedId = (rows: Rows): string => {
+const markedId = (keyFilter: KeyFilter): string => {
   const random = randomBytes(6).toString("hex");
-  return random + markOf(random, rows);
+  return random + markOf(random, keyFilter);
 };
 
-const markOf = (random: string, { given }: Rows): string =>
+const markOf = (random: string, { given }: KeyFilter): string =>
   createHash("sha256")
     .update(`${random} ${JSON.stringify(given)}`)
     .digest("hex")
     .slice(0, 12);
 
 /** The numbers of versions count the writes of all callers. */
-function shownTo(rows: Rows | null, entry: TransactionEntry): TransactionEntry {
-  return rows === null ? entry : { ...entry, version: undefined };
+function shownTo(keyFilter: KeyFilter | null, entry: TransactionEntry): TransactionEntry {
+  return keyFilter === null ? entry : { ...entry, version: undefined };
 }
 
 /** Whether a caller with this filter has begun the transaction; another one's id has the mark once in 2^48. */
-function isMarked(transactionId: string, rows: Rows): boolean {
+function isMarked(transactionId: string, keyFilter: KeyFilter): boolean {
   const [, random, mark] = /-([0-9a-f]{12})([0-9a-f]{12})$/.exec(transactionId) ?? [];
-  return random !== undefined && mark === markOf(random, rows);
+  return random !== undefined && mark === markOf(random, keyFilter);
 }
 
 /** Upper bound of the changed pages that the store keeps in memory during one write, measured with commits of up to 16 GB. */

@@ -25,7 +25,7 @@ import {
   requireChangeable,
 } from "../../collection/change-matching.ts";
 import { readHead } from "../../collection/head.ts";
-import { type RowFilter, RowRules, type Rows, within } from "../../collection/rows.ts";
+import { type KeyFilter, KeyFilterRules, type WriterKeyFilter, within } from "../../collection/key-filter.ts";
 import {
   checkId,
   encodeDelete,
@@ -137,8 +137,12 @@ export class Writes {
     }
   }
 
-  /** @param rows of the caller, here and below; null: it sees all records */
-  upsert(vectors: readonly VectorWrite[], options?: CallOptions, rows: Rows | null = null): Promise<void> {
+  /** @param keyFilter of the caller, here and below; null: it sees all records */
+  upsert(
+    vectors: readonly VectorWrite[],
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
       // Small requests are encoded and passed on synchronously, before the caller can change the arrays.
@@ -147,7 +151,7 @@ export class Writes {
         encoded instanceof Promise ? await encoded : encoded,
         vectors.length,
         deadline,
-        rows,
+        keyFilter,
       );
     });
   }
@@ -157,28 +161,28 @@ export class Writes {
     batch: Uint8Array,
     records: number,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<void> {
-    return this.#state.gate.pass(() => this.#upsertBatch(batch, records, Deadline.of(options), rows));
+    return this.#state.gate.pass(() => this.#upsertBatch(batch, records, Deadline.of(options), keyFilter));
   }
 
-  /** The rows of a caller as they accompany a request. */
-  ofRows(rows: Rows | null): { rows?: RowFilter } {
-    return rows === null ? {} : { rows: rows.toWriter(this.#state.isTime()) };
+  /** The filter of a caller as they accompany a request. */
+  ofKeyFilter(keyFilter: KeyFilter | null): { keyFilter?: WriterKeyFilter } {
+    return keyFilter === null ? {} : { keyFilter: keyFilter.toWriter(this.#state.isTime()) };
   }
 
   async #upsertBatch(
     batch: Uint8Array,
     records: number,
     deadline: Deadline,
-    rows: Rows | null,
+    keyFilter: KeyFilter | null,
   ): Promise<void> {
     if (batch.length === 0) return;
     const admitted = this.#indexesTakeMore(records, deadline);
     if (admitted) await admitted;
     const size = { records, bytes: batch.length };
     await this.writeRecords(
-      { kind: "upsert", batch, ...this.ofRows(rows) },
+      { kind: "upsert", batch, ...this.ofKeyFilter(keyFilter) },
       `Writing ${counted(records, "record")}`,
       size,
       deadline,
@@ -194,15 +198,19 @@ export class Writes {
     });
   }
 
-  deleteMatching(request: DeleteMatching, options?: CallOptions, rows: Rows | null = null): Promise<Deleted> {
+  deleteMatching(
+    request: DeleteMatching,
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<Deleted> {
     return this.#state.gate.pass(async () => {
       checkFields(DeleteMatching, request);
       const deadline = Deadline.of(options);
-      const found = await this.#find(request.filter, deadline, rows);
+      const found = await this.#find(request.filter, deadline, keyFilter);
       try {
         const change = await found.encoded({ kind: "delete" });
         const { value } = await this.#writeVersion(
-          { kind: "deleteMatching", ...change, ...this.ofRows(rows) },
+          { kind: "deleteMatching", ...change, ...this.ofKeyFilter(keyFilter) },
           change.batch.length,
           deadline,
         );
@@ -217,13 +225,13 @@ export class Writes {
   updateMatching(
     request: ExactUpdateMatching,
     options?: CallOptions,
-    rows: Rows | null = null,
+    keyFilter: KeyFilter | null = null,
   ): Promise<Updated> {
     return this.#state.gate.pass(async () => {
       checkFields(ExactUpdateMatching, request);
       const deadline = Deadline.of(options);
       const patch = patchOf(request);
-      const found = await this.#find(request.filter, deadline, rows);
+      const found = await this.#find(request.filter, deadline, keyFilter);
       try {
         // The writer may find more.
         const records = Math.max(1, found.count);
@@ -236,7 +244,7 @@ export class Writes {
           async () => {
             const change = await found.encoded({ kind: "patch", patch });
             return this.#writeVersion(
-              { kind: "updateMatching", patch, ...change, ...this.ofRows(rows) },
+              { kind: "updateMatching", patch, ...change, ...this.ofKeyFilter(keyFilter) },
               change.batch.length,
               deadline,
             );
@@ -249,14 +257,19 @@ export class Writes {
     });
   }
 
-  patch(id: string, request: ExactPatch, options?: CallOptions, rows: Rows | null = null): Promise<void> {
+  patch(
+    id: string,
+    request: ExactPatch,
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       checkFields(ExactPatch, request);
       const patch = patchOf(request);
       const size = { records: 1, bytes: patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256 };
       await this.writeRecords(
-        { kind: "patch", id: utf8(id), patch, ...this.ofRows(rows) },
+        { kind: "patch", id: utf8(id), patch, ...this.ofKeyFilter(keyFilter) },
         "Changing the metadata of a record",
         size,
         Deadline.of(options),
@@ -265,7 +278,7 @@ export class Writes {
   }
 
   /** Finds the records that match, and encodes what becomes of them, for the writer, which makes it exact. */
-  async #find(filter: unknown, { task }: Deadline, rows: Rows | null): Promise<FoundRecords> {
+  async #find(filter: unknown, { task }: Deadline, keyFilter: KeyFilter | null): Promise<FoundRecords> {
     const read = await task.finish(readFilter(filter));
     if (read === null || leavesOf(read).length === 0)
       throw invalidFilter(
@@ -276,13 +289,13 @@ export class Writes {
     try {
       const isTime = timesOf(definitions);
       const times = leavesOf(read).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
-      const wanted = within(rows, withTimes(read, isTime), isTime) as Filter;
-      const { set: found, warnings } = await task.finish(findVisible(version, wanted, rows));
+      const wanted = within(keyFilter, withTimes(read, isTime), isTime) as Filter;
+      const { set: found, warnings } = await task.finish(findVisible(version, wanted, keyFilter));
       requireChangeable(found.count);
       const { readTxn, ordinalEnd: end } = version;
       const head = readHead(readTxn);
       const matching = { filter, times, version: head.version, live: head.live, end };
-      const rules = rows && new RowRules(readTxn, rows.toWriter(isTime));
+      const rules = keyFilter && new KeyFilterRules(readTxn, keyFilter.toWriter(isTime));
       const encoded = async (change: RecordChange) => {
         const encoding = new MatchingBatch(readTxn, change, rules).encode(found.ordinals(), found.count);
         return { matching, batch: await task.finish(encoding) };
@@ -294,11 +307,11 @@ export class Writes {
     }
   }
 
-  delete(id: string, options?: CallOptions, rows: Rows | null = null): Promise<void> {
+  delete(id: string, options?: CallOptions, keyFilter: KeyFilter | null = null): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       const batch = encodeDelete(id);
-      const request = { kind: "delete", batch, ...this.ofRows(rows) } as const;
+      const request = { kind: "delete", batch, ...this.ofKeyFilter(keyFilter) } as const;
       await this.#writeVersion(request, batch.length, Deadline.of(options));
     });
   }

@@ -58,8 +58,8 @@ export type ViewCall = {
 /** `lease` is to be released; undefined: the name is of another collection now. */
 export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "matching">) | undefined;
 
-/** `rows`: the filter of the records that the caller sees; null: all. */
-type OfCaller = { name: string; rows: Filter | null; caller: Caller };
+/** `keyFilter`: the filter of the records that the caller sees; null: all. */
+type OfCaller = { name: string; keyFilter: Filter | null; caller: Caller };
 export type SearchCall = OfCaller & { kind: SearchKind; request: object };
 export type UpsertCall = OfCaller & { batch: Uint8Array; records: number };
 export type DeleteCall = OfCaller & { id: string };

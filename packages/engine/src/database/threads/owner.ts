@@ -8,7 +8,7 @@
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { CallLimits } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
-import { Rows } from "../../collection/rows.ts";
+import { KeyFilter } from "../../collection/key-filter.ts";
 import { type PostedResponse, postedResponse } from "../../query/result.ts";
 import type { CallContext, Calls, Handlers } from "../../runtime/calls.ts";
 import type { OpenCollection } from "../collection.ts";
@@ -70,9 +70,12 @@ export class ThreadsOwner {
   }
 
   /** The collection as it is for the caller. */
-  #collectionOf({ name, rows }: Pick<SearchCall, "name" | "rows">): CollectionCalls | RestrictedCalls {
+  #collectionOf({
+    name,
+    keyFilter,
+  }: Pick<SearchCall, "name" | "keyFilter">): CollectionCalls | RestrictedCalls {
     const collection = this.#collections.find(name);
-    return rows === null ? collection.calls : collection.restrictedTo(new Rows(rows));
+    return keyFilter === null ? collection.calls : collection.restrictedTo(new KeyFilter(keyFilter));
   }
 
   /** A thread begins to search. */

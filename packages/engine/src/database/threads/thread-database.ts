@@ -9,7 +9,7 @@ import "../../process/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import { Rows } from "../../collection/rows.ts";
+import { KeyFilter } from "../../collection/key-filter.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { answer } from "../../query/answer.ts";
 import { answerOf, type SearchAnswer, type SearchKind, type SearchRequest } from "../../query/plan.ts";
@@ -62,8 +62,8 @@ export class ThreadDatabase {
 
   /** For a caller that sees only some records (contract.ts). */
   restrictedTo(filter: Filter): { collection(name: string): ThreadCollection } {
-    const rows = new Rows(filter);
-    return { collection: (name) => new Forwarding(this, name, rows) };
+    const keyFilter = new KeyFilter(filter);
+    return { collection: (name) => new Forwarding(this, name, keyFilter) };
   }
 
   /** Closes all stores. */
@@ -128,23 +128,23 @@ const isForOwner = (
     walk,
     recall_target = null,
   }: { explain?: boolean | null; walk?: boolean | null; recall_target?: number | null },
-  rows: Rows | null,
+  keyFilter: KeyFilter | null,
 ): boolean =>
   explain === true ||
   walk === true ||
   recall_target !== null ||
-  (rows !== null && (kind === "recommend" || kind === "neighbors"));
+  (keyFilter !== null && (kind === "recommend" || kind === "neighbors"));
 
 class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;
   readonly #name: string;
-  readonly #rows: Rows | null;
+  readonly #keyFilter: KeyFilter | null;
 
-  /** @param rows the filter of the records that the caller sees; null: all */
-  constructor(database: ThreadDatabase, name: string, rows: Rows | null) {
+  /** @param keyFilter the filter of the records that the caller sees; null: all */
+  constructor(database: ThreadDatabase, name: string, keyFilter: KeyFilter | null) {
     this.#database = database;
     this.#name = name;
-    this.#rows = rows;
+    this.#keyFilter = keyFilter;
   }
 
   async upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
@@ -162,8 +162,8 @@ class Forwarding implements ThreadCollection {
     await this.#database.calls.call("upsert", call, deadline, [call.batch.buffer as ArrayBuffer]);
   }
 
-  #of(deadline: Deadline): Pick<SearchCall, "name" | "rows" | "caller"> {
-    return { name: this.#name, rows: this.#rows?.given ?? null, caller: callerOf(deadline) };
+  #of(deadline: Deadline): Pick<SearchCall, "name" | "keyFilter" | "caller"> {
+    return { name: this.#name, keyFilter: this.#keyFilter?.given ?? null, caller: callerOf(deadline) };
   }
 
   async delete(id: string, options?: CallOptions): Promise<void> {
@@ -179,13 +179,13 @@ class Forwarding implements ThreadCollection {
     options?: CallOptions,
   ): Promise<SearchAnswer<K>> {
     const deadline = Deadline.of(options);
-    if (!isForOwner(kind, request, this.#rows)) {
+    if (!isForOwner(kind, request, this.#keyFilter)) {
       try {
         const known = this.#database.attached(this.#name);
         const collection = known instanceof Promise ? await known : known;
-        return await collection.search(() => answer(collection, kind, request, deadline, this.#rows));
+        return await collection.search(() => answer(collection, kind, request, deadline, this.#keyFilter));
       } catch (error) {
-        if (!(error instanceof NeedsOwner)) throw this.#rows === null ? error : discreetError(error);
+        if (!(error instanceof NeedsOwner)) throw this.#keyFilter === null ? error : discreetError(error);
       }
     }
     deadline.check();

@@ -1,6 +1,6 @@
 // Which of a few allowed records are nearest to a query?
 //
-// Only their vectors are compared: those in memory, and others as they are read. The scan uses records rather than names, so copies and the
+// Only their vectors are compared: those in memory, and others as they are read. The scan uses records rather than vector keys, so duplicates and the
 // vector without direction need no special handling, and the result is exact. Between two steps the index may change: the vectors of the
 // records that the searched version sees remain where they were, or can be read.
 
@@ -19,15 +19,15 @@ const recordsPerRead = 32;
 /** Records that are looked for at a time. */
 const pieceLength = 128;
 
-/** Records of a piece whose vectors are in memory, with the names of those. */
+/** Records of a piece whose vectors are in memory, with the vector keys of those. */
 class Held {
   readonly records = new Uint32Array(pieceLength);
-  readonly names = new Uint32Array(pieceLength);
+  readonly vectorKeys = new Uint32Array(pieceLength);
   count = 0;
 
-  push(record: number, name: number): void {
+  push(record: number, vectorKey: number): void {
     this.records[this.count] = record;
-    this.names[this.count++] = name;
+    this.vectorKeys[this.count++] = vectorKey;
   }
 }
 
@@ -87,19 +87,19 @@ export class AllowedScan {
 
   /** Compares the records from one place to another in the list; returns how many vectors were read. */
   #comparePiece(from: number, end: number, visible: Visible): number {
-    const { copies, directionless } = this.#vectors;
+    const { duplicates, directionless } = this.#vectors;
     const held = this.#held;
     held.count = 0;
     let read = 0;
     for (let i = from; i < end; i++) {
       const record = this.#ordinals[i];
-      const copied = copies.nameOf(record);
-      if (copied === absent && copies.isHeadless(record)) continue;
+      const copied = duplicates.vectorKeyOf(record);
+      if (copied === absent && duplicates.isHeadless(record)) continue;
       if (visible !== null && !visible(record)) continue;
-      const name = copied === absent ? record : copied;
-      if (this.#rows.has(name)) held.push(record, name);
-      else if (name === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
-      else if (this.#graphs?.has(name)) {
+      const vectorKey = copied === absent ? record : copied;
+      if (this.#rows.has(vectorKey)) held.push(record, vectorKey);
+      else if (vectorKey === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
+      else if (this.#graphs?.has(vectorKey)) {
         this.#take(record, readVector(record, this.#vectorOf));
         read++;
       }
@@ -108,11 +108,11 @@ export class AllowedScan {
     return read;
   }
 
-  #compareHeld({ records, names, count }: Held): void {
+  #compareHeld({ records, vectorKeys, count }: Held): void {
     if (count === 0) return;
     const { metric } = this.#vectors;
     for (const [i, query] of this.#queries.entries()) {
-      this.#rows.distancesOf(query, names, count, this.#distances);
+      this.#rows.distancesOf(query, vectorKeys, count, this.#distances);
       for (let j = 0; j < count; j++) {
         let distance = this.#distances[j];
         // The thread that owns the vector has copied its row meanwhile.

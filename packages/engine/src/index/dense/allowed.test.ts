@@ -20,7 +20,7 @@ import type { HnswOptions } from "./hnsw-options.ts";
 const dimension = 12;
 const centreCount = 8;
 
-/** Clustered vectors, with copies, and the zero vector now and then. */
+/** Clustered vectors, with duplicates, and the zero vector now and then. */
 class Scene {
   readonly index: HnswIndex;
   readonly rows = new Map<number, Float32Array>();

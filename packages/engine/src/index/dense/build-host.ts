@@ -31,23 +31,23 @@ export type MaintenanceOptions = Omit<GraphSetOptions, "scratchCount"> & {
 };
 
 /** Names with their vectors, one after the other. */
-export type Sample = { readonly names: number[]; readonly vectors: Float32Array };
+export type Sample = { readonly vectorKeys: number[]; readonly vectors: Float32Array };
 
-/** The vectors of the index, by name. */
+/** The vectors of the index, by vector key. */
 export interface Vectors {
   /** Vectors that no graph has, ascending. */
   waiting(): number[];
   waitingCount(): number;
-  /** Borrowed until the next call; undefined where the name has no record any more, or its vector cannot be read. */
-  vectorOf(name: number): Float32Array | undefined;
-  /** The graphs that serve have a name now. */
-  onLinked(name: number): void;
-  /** Some names of the graphs, evenly drawn, with their vectors: new arrays. */
+  /** Borrowed until the next call; undefined where the vector key has no record any more, or its vector cannot be read. */
+  vectorOf(vectorKey: number): Float32Array | undefined;
+  /** The graphs that serve have a vector key now. */
+  onLinked(vectorKey: number): void;
+  /** Some vector keys of the graphs, evenly drawn, with their vectors: new arrays. */
   sample(count: number, fresh?: readonly number[]): Sample;
   /** All linked vectors, if they are in memory; otherwise undefined. */
   shared(): TruthRequest["rows"] | undefined;
-  /** Begins an exact search for names; undefined where vectors cannot be read. */
+  /** Begins an exact search for vector keys; undefined where vectors cannot be read. */
   beginTruth(queries: readonly Float32Array[], k: number): Steps<Candidates[]> | undefined;
   /** Runs one query on the graphs. */
-  ask(question: Question, ef: number, isNew: (name: number) => boolean): Measured;
+  ask(question: Question, ef: number, isNew: (vectorKey: number) => boolean): Measured;
 }

@@ -99,12 +99,12 @@ export class ExactSearch {
   *#readOthers(): Steps<void> {
     let visible = this.#visible();
     let passed = 0;
-    for (let name = 0; name < this.#ordinalEnd; name++) {
-      const isOutside = this.#graphs?.has(name) === true && !this.#rows.has(name);
-      if (isOutside && (visible === null || visible(name))) {
-        const vector = readVector(name, this.#vectorOf);
+    for (let vectorKey = 0; vectorKey < this.#ordinalEnd; vectorKey++) {
+      const isOutside = this.#graphs?.has(vectorKey) === true && !this.#rows.has(vectorKey);
+      if (isOutside && (visible === null || visible(vectorKey))) {
+        const vector = readVector(vectorKey, this.#vectorOf);
         for (const outside of this.#outside)
-          outside.take(name, this.#metric.score(outside.distanceTo(vector, 0)));
+          outside.take(vectorKey, this.#metric.score(outside.distanceTo(vector, 0)));
         passed += ordinalsPerRead;
       }
       if (++passed < ordinalsPerStep) continue;

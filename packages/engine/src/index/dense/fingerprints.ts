@@ -1,11 +1,11 @@
 // Which vectors may be equal to this one?
 //
-// A hash table from the contents of vectors to their names (duplicate-vectors.ts), by 64 bits of a hash whose key is drawn for each index: nobody
+// A hash table from the contents of vectors to their vector keys (duplicate-vectors.ts), by 64 bits of a hash whose key is drawn for each index: nobody
 // can make vectors that collide. Open addressing with linear probing in one typed array, three words a slot:
 //
-//   | name u32 (`absent`: free) | low 32 bits | high 32 bits |
+//   | vector key u32 (`absent`: free) | low 32 bits | high 32 bits |
 //
-// Names are never used again, so nothing is deleted: an entry whose name is gone is passed over, and dropped when the table grows.
+// Vector keys are never used again, so nothing is deleted: an entry whose vector key is gone is passed over, and dropped when the table grows.
 // At most three quarters are full. 16 to 32 bytes a vector.
 
 import { invariant } from "../../base/invariant.ts";
@@ -30,11 +30,11 @@ export class Fingerprints {
   }
 
   /**
-   * The name of an equal vector; `absent` if there is none.
+   * The vector key of an equal vector; `absent` if there is none.
    * @param words the bits of the vector's values, no minus zero among them
-   * @param isEqual whether the vector of a name exists and is equal
+   * @param isEqual whether the vector of a vector key exists and is equal
    */
-  find(words: Uint32Array, isEqual: (name: number) => boolean): number {
+  find(words: Uint32Array, isEqual: (vectorKey: number) => boolean): number {
     this.#hash(words);
     const slots = this.#slots;
     for (let at = this.#home(this.#low); slots[at] !== absent; at = this.#next(at)) {
@@ -43,14 +43,14 @@ export class Fingerprints {
     return absent;
   }
 
-  /** Adds the last vector that `find` searched for. @param isThere whether the vector of a name exists */
-  add(name: number, isThere: (name: number) => boolean): void {
+  /** Adds the last vector that `find` searched for. @param isThere whether the vector of a vector key exists */
+  add(vectorKey: number, isThere: (vectorKey: number) => boolean): void {
     if (4 * (this.#used + 1) > 3 * (this.#slots.length / slotWords)) this.#grow(isThere);
-    this.#put(name, this.#low, this.#high);
+    this.#put(vectorKey, this.#low, this.#high);
   }
 
-  /** Entries of the requested names, three words each, for `restore`. */
-  entries(isWanted: (name: number) => boolean): Uint32Array {
+  /** Entries of the requested vector keys, three words each, for `restore`. */
+  entries(isWanted: (vectorKey: number) => boolean): Uint32Array {
     const slots = this.#slots;
     const kept: number[] = [];
     for (let at = 0; at < slots.length; at += slotWords)
@@ -82,16 +82,16 @@ export class Fingerprints {
     return next === this.#slots.length ? 0 : next;
   }
 
-  #put(name: number, low: number, high: number): void {
+  #put(vectorKey: number, low: number, high: number): void {
     let at = this.#home(low);
     while (this.#slots[at] !== absent) at = this.#next(at);
-    this.#slots[at] = name;
+    this.#slots[at] = vectorKey;
     this.#slots[at + 1] = low;
     this.#slots[at + 2] = high;
     this.#used++;
   }
 
-  #grow(isThere: (name: number) => boolean): void {
+  #grow(isThere: (vectorKey: number) => boolean): void {
     const old = this.#slots;
     let living = 0;
     for (let at = 0; at < old.length; at += slotWords)
@@ -129,11 +129,11 @@ function finalized(hash: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** Bytes of a table with the given number of names. */
-export const fingerprintBytes = (names: number): number => 4 * slotWords * slotsFor(names);
+/** Bytes of a table with the given number of vector keys. */
+export const fingerprintBytes = (vectorKeys: number): number => 4 * slotWords * slotsFor(vectorKeys);
 
-/** A power of two of slots, at most three quarters full with the given number of names. */
-const slotsFor = (names: number): number =>
-  Math.max(slotsMin, 2 ** Math.ceil(Math.log2((4 * Math.max(1, names)) / 3)));
+/** A power of two of slots, at most three quarters full with the given number of vector keys. */
+const slotsFor = (vectorKeys: number): number =>
+  Math.max(slotsMin, 2 ** Math.ceil(Math.log2((4 * Math.max(1, vectorKeys)) / 3)));
 
 const emptySlots = (count: number): Uint32Array => new Uint32Array(slotWords * count).fill(absent);

@@ -20,16 +20,16 @@ export type GraphHost = {
   attempt(target: Target, job: GraphJob, done: (error: unknown) => void): void;
   /** There will be no more jobs on a graph. */
   forget(id: number): void;
-  /** The vector of a name to link, valid until the next call; undefined if the name is no longer needed. */
-  vectorOf(name: number): Float32Array | undefined;
-  /** A name has been linked. */
-  onLinked(name: number): void;
+  /** The vector of a vector key to link, valid until the next call; undefined if the vector key is no longer needed. */
+  vectorOf(vectorKey: number): Float32Array | undefined;
+  /** A vector key has been linked. */
+  onLinked(vectorKey: number): void;
   /** Calls when no search goes on that has begun before; absent: that is at once. */
   readonly retire?: ((free: () => void) => void) | undefined;
 };
 
 /**
- * Values of one insertion job, and bounds of its names: some ten milliseconds of work. Handing a job out and back costs as much as
+ * Values of one insertion job, and bounds of its vector keys: some ten milliseconds of work. Handing a job out and back costs as much as
  * ten insertions.
  */
 const insertValues = 25_600;
@@ -71,7 +71,7 @@ export class GraphJobs {
     this.#queue = queue;
   }
 
-  /** Whether no job is running or requested, apart from waiting names. */
+  /** Whether no job is running or requested, apart from waiting vector keys. */
   get isIdle(): boolean {
     return this.#running === 0 && this.#holds.length === 0 && this.#reconnecting.length === 0;
   }
@@ -204,52 +204,52 @@ export class GraphJobs {
     });
   }
 
-  /** Skips queued names that are no longer needed; returns whether any are left. */
+  /** Skips queued vector keys that are no longer needed; returns whether any are left. */
   #skipUnwanted(): boolean {
-    return this.#queue.skipUnwanted((name) => this.#host.vectorOf(name) !== undefined);
+    return this.#queue.skipUnwanted((vectorKey) => this.#host.vectorOf(vectorKey) !== undefined);
   }
 
-  /** Assigns the first queued names to a builder, as many as fit into one partition. */
+  /** Assigns the first queued vector keys to a builder, as many as fit into one partition. */
   #insert(): boolean {
     const { seed, m, levelsMax } = this.#options;
     const [number, partition] = this.#withRoom();
-    const names: number[] = [];
+    const vectorKeys: number[] = [];
     const nodes: number[] = [];
     const { dimension } = this.#encoding;
     const count = Math.min(this.#insertCount, this.#queue.length);
     const vectors = new Float32Array(count * dimension);
-    while (!this.#queue.isEmpty && names.length < count && this.#hasRoom(partition)) {
-      const name = this.#queue.first;
-      const vector = this.#host.vectorOf(name);
+    while (!this.#queue.isEmpty && vectorKeys.length < count && this.#hasRoom(partition)) {
+      const vectorKey = this.#queue.first;
+      const vector = this.#host.vectorOf(vectorKey);
       if (vector === undefined) {
         this.#queue.skip();
         continue;
       }
-      vectors.set(vector, names.length * dimension);
-      nodes.push(partition.take(name, levelOf(name, seed, m, levelsMax)));
-      names.push(name);
+      vectors.set(vector, vectorKeys.length * dimension);
+      nodes.push(partition.take(vectorKey, levelOf(vectorKey, seed, m, levelsMax)));
+      vectorKeys.push(vectorKey);
       this.#queue.handOut();
     }
-    const first = names[0];
+    const first = vectorKeys[0];
     this.#queue.begin(first);
     const job = {
       kind: "insert",
       nodes: Uint32Array.from(nodes),
-      vectors: names.length === count ? vectors : vectors.slice(0, names.length * dimension),
+      vectors: vectorKeys.length === count ? vectors : vectors.slice(0, vectorKeys.length * dimension),
     } as const;
     this.#run(partition, job, () => {
       this.#queue.end(first);
-      names.forEach((name, i) => {
-        this.#linked(name, number, partition, nodes[i]);
+      vectorKeys.forEach((vectorKey, i) => {
+        this.#linked(vectorKey, number, partition, nodes[i]);
       });
     });
     return true;
   }
 
-  #linked(name: number, number: number, partition: Partition, node: number): void {
-    if (this.#queue.settle(name)) {
-      this.#nodes.set(name, number, node);
-      this.#host.onLinked(name);
+  #linked(vectorKey: number, number: number, partition: Partition, node: number): void {
+    if (this.#queue.settle(vectorKey)) {
+      this.#nodes.set(vectorKey, number, node);
+      this.#host.onLinked(vectorKey);
     } else {
       this.#nodes.kill(partition, node);
     }

@@ -74,8 +74,8 @@ export function layOutGraph(shape: GraphShape): GraphLayout {
   const links = Math.max(m, m0) + 8;
   const places: Record<string, number> = {};
   let at = fieldsBytes;
-  const place = (name: (typeof arrays)[number], bytes: number) => {
-    places[name] = at;
+  const place = (vectorKey: (typeof arrays)[number], bytes: number) => {
+    places[vectorKey] = at;
     at += align(bytes);
   };
   place("query", queryBytes);

@@ -140,7 +140,7 @@ export class GraphMaintenance {
     return this.#work;
   }
 
-  /** Every name with a smaller ordinal is linked, or waits for the sample to be complete. */
+  /** Every vector key with a smaller ordinal is linked, or waits for the sample to be complete. */
   get linkedEnd(): number {
     if (this.#isCalibrating && this.#current === undefined) return 0;
     return this.#current?.linkedEnd ?? Number.POSITIVE_INFINITY;
@@ -166,19 +166,19 @@ export class GraphMaintenance {
     return this.#setOptions.scratchCount;
   }
 
-  // ---- Adding and removing names
+  // ---- Adding and removing vector keys
 
-  enqueue(name: number): void {
-    this.#current?.enqueue(name);
-    this.replacement.successor?.enqueue(name);
+  enqueue(vectorKey: number): void {
+    this.#current?.enqueue(vectorKey);
+    this.replacement.successor?.enqueue(vectorKey);
   }
 
-  /** A name has no record any more. */
-  remove(name: number): void {
-    if (this.#current?.has(name)) this.#work++;
-    this.#current?.remove(name);
-    this.#copying?.removed.push(name);
-    this.replacement.remove(name);
+  /** A vector key has no record any more. */
+  remove(vectorKey: number): void {
+    if (this.#current?.has(vectorKey)) this.#work++;
+    this.#current?.remove(vectorKey);
+    this.#copying?.removed.push(vectorKey);
+    this.replacement.remove(vectorKey);
   }
 
   /**
@@ -307,12 +307,12 @@ export class GraphMaintenance {
       attempt: (target, job, done) => this.#run(target, job, done),
       forget: (id) => builders.forget(id),
       retire: this.#options.retire,
-      vectorOf: (name) => this.#vectors.vectorOf(name),
-      onLinked: (name) => {
+      vectorOf: (vectorKey) => this.#vectors.vectorOf(vectorKey),
+      onLinked: (vectorKey) => {
         if (!isServing()) return;
         this.#work++;
-        this.#watch.onLinked(name);
-        this.#vectors.onLinked(name);
+        this.#watch.onLinked(vectorKey);
+        this.#vectors.onLinked(vectorKey);
       },
     };
   }
@@ -358,16 +358,16 @@ export class GraphMaintenance {
     const asIs = (encoding: Encoding) => encoding;
     this.#calibrate({ dataType, range, rows }, asIs, (set) => {
       this.#current = set;
-      for (const name of this.#vectors.waiting()) set.enqueue(name);
+      for (const vectorKey of this.#vectors.waiting()) set.enqueue(vectorKey);
     });
     return true;
   }
 
-  #rowsOf(names: readonly number[]): Float32Array {
+  #rowsOf(vectorKeys: readonly number[]): Float32Array {
     const { dimension } = this.#options;
-    const rows = new Float32Array(names.length * dimension);
-    names.forEach((name, i) => {
-      rows.set(this.#vectors.vectorOf(name) as Float32Array, i * dimension);
+    const rows = new Float32Array(vectorKeys.length * dimension);
+    vectorKeys.forEach((vectorKey, i) => {
+      rows.set(this.#vectors.vectorOf(vectorKey) as Float32Array, i * dimension);
     });
     return rows;
   }
@@ -397,13 +397,14 @@ export class GraphMaintenance {
     });
   }
 
-  /** Puts the successor in place when it has all names that the serving graphs have. @returns whether it did */
+  /** Puts the successor in place when it has all vector keys that the serving graphs have. @returns whether it did */
   #replace(): boolean {
     const current = this.#current;
     const successor = current && !this.#isClosed ? this.replacement.takeOver(current) : undefined;
     if (current === undefined || successor === undefined) return false;
     this.#serveBy(successor, current);
-    for (const name of this.#vectors.waiting()) if (successor.has(name)) this.#vectors.onLinked(name);
+    for (const vectorKey of this.#vectors.waiting())
+      if (successor.has(vectorKey)) this.#vectors.onLinked(vectorKey);
     this.#watch.reset();
     return true;
   }
@@ -439,8 +440,8 @@ export class GraphMaintenance {
       if (!step.done) return;
       const copy = step.value;
       copying.copy = copy;
-      for (const name of removed) if (copy.has(name)) copy.remove(name);
-      for (const name of this.#vectors.waiting()) copy.enqueue(name);
+      for (const vectorKey of removed) if (copy.has(vectorKey)) copy.remove(vectorKey);
+      for (const vectorKey of this.#vectors.waiting()) copy.enqueue(vectorKey);
       this.#copying = undefined;
       this.replacement.copied(work);
       this.#serveBy(copy, current);

@@ -1,11 +1,11 @@
-// Which names are nearest to a query by the codes of all graphs?
+// Which vector keys are nearest to a query by the codes of all graphs?
 //
 // What a search needs of a set of graphs, in this thread or another. It changes nothing but the scratch memory of its thread.
 //
 // Two epochs keep a search from memory that is used for something else. That of a graph (Graph.beginEpoch) is for slots: a search that
-// follows links (`hnswEnter` to `hnswLeave`, some hundred microseconds) may stand on any slot, and when it has left, it has names and knows
+// follows links (`hnswEnter` to `hnswLeave`, some hundred microseconds) may stand on any slot, and when it has left, it has vector keys and knows
 // no slot any more. So slots are used again after some milliseconds, while searches in steps go on, and views stay pinned for long. The
-// epoch of the view (runtime/view.ts) is for all else: names, and what they lead to.
+// epoch of the view (runtime/view.ts) is for all else: vector keys, and what they lead to.
 
 import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
@@ -24,18 +24,18 @@ import { walkOf } from "./walk.ts";
 export interface SearchedGraphs {
   /** By number; undefined where one was given up. */
   readonly partitions: readonly ({ readonly graph: Graph } | undefined)[];
-  /** The place of a name, or `absent`. */
-  placeOf(name: number): number;
-  /** Whether a node may be met whose name is not linked yet, or any more. */
+  /** The place of a vector key, or `absent`. */
+  placeOf(vectorKey: number): number;
+  /** Whether a node may be met whose vector key is not linked yet, or any more. */
   readonly isChanging: boolean;
-  /** Where adjacent records have adjacent nodes. Removed names are forgotten by who removes them. */
+  /** Where adjacent records have adjacent nodes. Removed vector keys are forgotten by who removes them. */
   readonly blocks: NodeBlocks;
 }
 
 /** The way of a search through all graphs. */
 export type Walk = {
-  /** What was compared at the bottom level, in order; `absent`: a node without a linked name, such as a removed one. */
-  readonly names: readonly number[];
+  /** What was compared at the bottom level, in order; `absent`: a node without a linked vector key, such as a removed one. */
+  readonly vectorKeys: readonly number[];
   /** Of each, the position of the one whose links led to it; -1: the search of a graph began there. */
   readonly from: readonly number[];
   /** Comparisons on all levels. */
@@ -52,16 +52,16 @@ export class GraphSearch {
   }
 
   /**
-   * Searches all graphs with a beam, and adds the first `wanted` accepted names of each, best by code first. The query is borrowed.
+   * Searches all graphs with a beam, and adds the first `wanted` accepted vector keys of each, best by code first. The query is borrowed.
    * @returns whether a wider beam would find no more
    */
   search(
     query: Float32Array,
     beam: number,
     wanted: number,
-    accepts: ((name: number) => boolean) | null,
+    accepts: ((vectorKey: number) => boolean) | null,
     without: number,
-    names: Growable<Uint32Array>,
+    vectorKeys: Growable<Uint32Array>,
   ): boolean {
     const banned = without === absent ? absent : this.#graphs.placeOf(without);
     const { partitions } = this.#graphs;
@@ -71,24 +71,24 @@ export class GraphSearch {
       if (partition === undefined) continue;
       const isHere = banned !== absent && partitionNumberOf(banned) === number;
       const node = isHere ? nodeOf(banned) : none;
-      if (this.#searchGraph(partition.graph, query, beam, wanted, accepts, node, names) === beam)
+      if (this.#searchGraph(partition.graph, query, beam, wanted, accepts, node, vectorKeys) === beam)
         isExhausted = false;
     }
     return isExhausted;
   }
 
   /** The nodes of allowed records in the only graph; null if there are several. */
-  nodesOf(allowed: OrdinalBitmap, copies: DuplicateVectorsReader): AllowedNodes | null {
+  nodesOf(allowed: OrdinalBitmap, duplicates: DuplicateVectorsReader): AllowedNodes | null {
     const graph = this.#onlyGraph;
     if (graph === undefined) return null;
     const graphs = this.#graphs;
-    const hasCopies = !copies.isEmpty;
+    const hasCopies = !duplicates.isEmpty;
     const nodeOfRecord = (ordinal: number) => {
-      const name = hasCopies ? copies.nameOf(ordinal) : absent;
-      const place = graphs.placeOf(name === absent ? ordinal : name);
+      const vectorKey = hasCopies ? duplicates.vectorKeyOf(ordinal) : absent;
+      const place = graphs.placeOf(vectorKey === absent ? ordinal : vectorKey);
       return place === absent ? -1 : nodeOf(place);
     };
-    const isOwn = (ordinal: number) => !hasCopies || copies.nameOf(ordinal) === absent;
+    const isOwn = (ordinal: number) => !hasCopies || duplicates.vectorKeyOf(ordinal) === absent;
     return new AllowedNodes(graphs.blocks.nodesOf(graph.slots, allowed, nodeOfRecord, isOwn));
   }
 
@@ -103,23 +103,23 @@ export class GraphSearch {
   }
 
   /**
-   * Searches the only graph among some nodes alone, and adds the first `wanted` accepted names, best by code first.
+   * Searches the only graph among some nodes alone, and adds the first `wanted` accepted vector keys, best by code first.
    * @returns whether the beam is full: otherwise nodes that it did not reach may be nearer
    */
   searchAmong(
     query: Float32Array,
     beam: number,
     wanted: number,
-    accepts: ((name: number) => boolean) | null,
+    accepts: ((vectorKey: number) => boolean) | null,
     nodes: AllowedNodes,
-    names: Growable<Uint32Array>,
+    vectorKeys: Growable<Uint32Array>,
   ): boolean {
     const graph = this.#onlyGraph;
     if (graph === undefined) return false;
     graph.refreshIfGrown();
     graph.allow(nodes);
     const search = () => graph.kernels.hnswSearchAllowed(graph.scratch, beam, nodes.seeds.length);
-    return this.#collect(graph, query, search, wanted, accepts, none, names) === beam;
+    return this.#collect(graph, query, search, wanted, accepts, none, vectorKeys) === beam;
   }
 
   #searchGraph(
@@ -127,23 +127,23 @@ export class GraphSearch {
     query: Float32Array,
     beam: number,
     wanted: number,
-    accepts: ((name: number) => boolean) | null,
+    accepts: ((vectorKey: number) => boolean) | null,
     without: number,
-    names: Growable<Uint32Array>,
+    vectorKeys: Growable<Uint32Array>,
   ): number {
     const search = () => graph.kernels.hnswSearch(graph.scratch, beam);
-    return this.#collect(graph, query, search, wanted, accepts, without, names);
+    return this.#collect(graph, query, search, wanted, accepts, without, vectorKeys);
   }
 
-  /** Adds the first accepted names of a search's beam. @returns its length */
+  /** Adds the first accepted vector keys of a search's beam. @returns its length */
   #collect(
     graph: Graph,
     query: Float32Array,
     search: () => number,
     wanted: number,
-    accepts: ((name: number) => boolean) | null,
+    accepts: ((vectorKey: number) => boolean) | null,
     without: number,
-    names: Growable<Uint32Array>,
+    vectorKeys: Growable<Uint32Array>,
   ): number {
     graph.refreshIfGrown();
     graph.setQuery(this.#encoding, query);
@@ -155,14 +155,14 @@ export class GraphSearch {
     const { words } = graph;
     const at = graph.placeOf("beam") / 4;
     const { isChanging } = this.#graphs;
-    const end = names.length + wanted;
-    for (let i = 0; i < found && names.length < end; i++) {
-      const name = graph.ordinalOf(words[at + 2 * i] >>> 1);
-      if (name === none) continue;
+    const end = vectorKeys.length + wanted;
+    for (let i = 0; i < found && vectorKeys.length < end; i++) {
+      const vectorKey = graph.ordinalOf(words[at + 2 * i] >>> 1);
+      if (vectorKey === none) continue;
       // What is being linked is found elsewhere; what is to be killed is gone.
-      if (isChanging && this.#graphs.placeOf(name) === absent) continue;
-      if (accepts !== null && !accepts(name)) continue;
-      names.push(name);
+      if (isChanging && this.#graphs.placeOf(vectorKey) === absent) continue;
+      if (accepts !== null && !accepts(vectorKey)) continue;
+      vectorKeys.push(vectorKey);
     }
     graph.kernels.hnswLeave(graph.scratch);
     return found;
@@ -173,7 +173,7 @@ export class GraphSearch {
    * not changed since.
    */
   walk(query: Float32Array, beam: number, nodes: AllowedNodes | null): Walk {
-    const names: number[] = [];
+    const vectorKeys: number[] = [];
     const from: number[] = [];
     let distances = 0;
     for (const partition of this.#graphs.partitions) {
@@ -185,11 +185,11 @@ export class GraphSearch {
       graph.kernels.hnswEnter(graph.scratch);
       try {
         const walk = walkOf(graph, beam, nodes);
-        const first = names.length;
+        const first = vectorKeys.length;
         for (const [i, node] of walk.nodes.entries()) {
-          const name = graph.ordinalOf(node);
-          const isLinked = name !== none && this.#graphs.placeOf(name) !== absent;
-          names.push(isLinked ? name : absent);
+          const vectorKey = graph.ordinalOf(node);
+          const isLinked = vectorKey !== none && this.#graphs.placeOf(vectorKey) !== absent;
+          vectorKeys.push(isLinked ? vectorKey : absent);
           from.push(walk.from[i] < 0 ? -1 : first + walk.from[i]);
         }
         distances += walk.distances;
@@ -197,16 +197,16 @@ export class GraphSearch {
         graph.kernels.hnswLeave(graph.scratch);
       }
     }
-    return { names, from, distances };
+    return { vectorKeys, from, distances };
   }
 
   /**
-   * Whether the code of a linked name is no nearer to the query of the last search than the last of the best `depth` of the names
+   * Whether the code of a linked vector key is no nearer to the query of the last search than the last of the best `depth` of the vector keys
    * that it found: then no way to it would have been enough.
    */
-  isBeyond(name: number, found: Growable<Uint32Array>, depth: number): boolean {
+  isBeyond(vectorKey: number, found: Growable<Uint32Array>, depth: number): boolean {
     if (found.length < depth) return false;
-    const key = this.#keyOf(name);
+    const key = this.#keyOf(vectorKey);
     return key !== undefined && key >= (this.#keyOf(found.values[depth - 1]) ?? Number.POSITIVE_INFINITY);
   }
 
@@ -216,8 +216,8 @@ export class GraphSearch {
     return partition.graph;
   }
 
-  #keyOf(name: number): number | undefined {
-    const place = this.#graphs.placeOf(name);
+  #keyOf(vectorKey: number): number | undefined {
+    const place = this.#graphs.placeOf(vectorKey);
     if (place === absent) return undefined;
     const graph = this.#graphOf(place);
     const [ids, keys] = [graph.placeOf("batch"), graph.placeOf("keys")];
@@ -226,9 +226,9 @@ export class GraphSearch {
     return graph.floats[keys / 4];
   }
 
-  /** Whether the code of a linked name is that of this vector. */
-  hasCode(name: number, vector: Float32Array): boolean {
-    const place = this.#graphs.placeOf(name);
+  /** Whether the code of a linked vector key is that of this vector. */
+  hasCode(vectorKey: number, vector: Float32Array): boolean {
+    const place = this.#graphs.placeOf(vectorKey);
     if (place === absent) return false;
     const graph = this.#graphOf(place);
     const node = nodeOf(place);

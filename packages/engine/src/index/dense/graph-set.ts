@@ -1,11 +1,11 @@
 // Which graphs hold the vectors of an index in one encoding?
 //
-// The owner's side of a set of graphs: it adds and removes names (node-map.ts, link-queue.ts), assigns jobs to builders (graph-jobs.ts),
+// The owner's side of a set of graphs: it adds and removes vector keys (node-map.ts, link-queue.ts), assigns jobs to builders (graph-jobs.ts),
 // and makes checkpoints. Searches use its `reader` (graph-search.ts).
 //
 // Invariants (see check):
-//   1. The node map has each linked name, with its partition and node; every live node belongs to a linked name.
-//   2. A queued name is not linked. A name that was handed out is linked when the job is done, unless it was removed meanwhile.
+//   1. The node map has each linked vector key, with its partition and node; every live node belongs to a linked vector key.
+//   2. A queued vector key is not linked. A vector key that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
 import { attachOnce, nextMemoryId } from "../../base/shared-memory.ts";
@@ -62,7 +62,7 @@ export class GraphSet {
     const [nodes, queue] = [this.#nodes, this.#queue];
     this.reader = new GraphSearch(encoding, {
       partitions: nodes.partitions,
-      placeOf: (name) => nodes.get(name),
+      placeOf: (vectorKey) => nodes.get(vectorKey),
       blocks: nodes.blocks,
       get isChanging() {
         return queue.isLinking || nodes.hasKilledLater;
@@ -100,7 +100,7 @@ export class GraphSet {
 
   /**
    * Makes a copy whose nodes lie in a better order (node-order.ts) as soon as no builder is at work. A builder copies, and the owner
-   * completes the copy in steps. These graphs do not change from then on, until `release`; names that are removed meanwhile are in the copy.
+   * completes the copy in steps. These graphs do not change from then on, until `release`; vector keys that are removed meanwhile are in the copy.
    * @param then called once: with the steps, with the reason why there is no copy, or with null if a sweep is running, after which the
    * graphs can be copied, or nothing is left to copy
    */
@@ -111,22 +111,22 @@ export class GraphSet {
         then(null);
         return;
       }
-      let copies: PartitionCopy[];
+      let duplicates: PartitionCopy[];
       try {
-        copies = partitions.map((partition) => this.#emptyCopy(partition));
+        duplicates = partitions.map((partition) => this.#emptyCopy(partition));
       } catch (error) {
         then({ error });
         return;
       }
-      let left = copies.length;
+      let left = duplicates.length;
       let failure: { readonly error: unknown } | undefined;
-      for (const { target, state, copy, newSlots } of copies)
+      for (const { target, state, copy, newSlots } of duplicates)
         this.#host.attempt(
           target,
           { kind: "copy", kinds: state.kinds, to: copy.graph.shared, newSlots },
           (error) => {
             if (error !== null) failure ??= { error };
-            if (--left === 0) then(failure ?? { steps: this.#completed(copies, options, host) });
+            if (--left === 0) then(failure ?? { steps: this.#completed(duplicates, options, host) });
           },
         );
     });
@@ -140,9 +140,14 @@ export class GraphSet {
     return { target, state: partition.state(), copy, newSlots: newSlotsFor(graph.slots) };
   }
 
-  *#completed(copies: readonly PartitionCopy[], options: GraphSetOptions, host: GraphHost): Steps<GraphSet> {
-    for (const { state, copy, newSlots } of copies) yield* copy.restore(yield* stateOfCopy(state, newSlots));
-    const partitions = copies.map(({ copy }) => copy);
+  *#completed(
+    duplicates: readonly PartitionCopy[],
+    options: GraphSetOptions,
+    host: GraphHost,
+  ): Steps<GraphSet> {
+    for (const { state, copy, newSlots } of duplicates)
+      yield* copy.restore(yield* stateOfCopy(state, newSlots));
+    const partitions = duplicates.map(({ copy }) => copy);
     return yield* GraphSet.#of(partitions, this.encoding, options, host);
   }
 
@@ -158,21 +163,21 @@ export class GraphSet {
     for (const graph of this.graphs) graph.abandon(number);
   }
 
-  /** Linked names. */
+  /** Linked vector keys. */
   get count(): number {
     return this.#nodes.places.size;
   }
 
-  has(name: number): boolean {
-    return this.#nodes.get(name) !== absent;
+  has(vectorKey: number): boolean {
+    return this.#nodes.get(vectorKey) !== absent;
   }
 
   /** Names that are linked, ascending. */
-  names(): number[] {
-    return Array.from(this.#nodes.places.entries(), ([name]) => name);
+  vectorKeys(): number[] {
+    return Array.from(this.#nodes.places.entries(), ([vectorKey]) => vectorKey);
   }
 
-  /** Every needed name below this one is linked; infinity if none waits. */
+  /** Every needed vector key below this one is linked; infinity if none waits. */
   get linkedEnd(): number {
     return this.#queue.linkedEnd;
   }
@@ -214,16 +219,16 @@ export class GraphSet {
     return this.graphBytes + places.memoryBytes + blocks.memoryBytes + this.#queue.memoryBytes;
   }
 
-  /** Queues a name to be linked. Names must ascend. */
-  enqueue(name: number): void {
-    this.#queue.add(name);
+  /** Queues a vector key to be linked. Vector keys must ascend. */
+  enqueue(vectorKey: number): void {
+    this.#queue.add(vectorKey);
   }
 
-  /** A name has no record any more. If it waits, it is skipped, because the host no longer needs it. */
-  remove(name: number): void {
-    const place = this.#nodes.get(name);
-    if (place === absent) this.#queue.cancel(name);
-    else this.#nodes.remove(name, place);
+  /** A vector key has no record any more. If it waits, it is skipped, because the host no longer needs it. */
+  remove(vectorKey: number): void {
+    const place = this.#nodes.get(vectorKey);
+    if (place === absent) this.#queue.cancel(vectorKey);
+    else this.#nodes.remove(vectorKey, place);
   }
 
   /** Starts the next job, or does what takes no time; returns whether there was any. */
@@ -264,8 +269,8 @@ export class GraphSet {
     this.#jobs.close();
   }
 
-  /** Verifies the invariants. No builder may be working. @param vectorOf the vector of a linked name */
-  check(vectorOf: (name: number) => Float32Array): void {
+  /** Verifies the invariants. No builder may be working. @param vectorOf the vector of a linked vector key */
+  check(vectorOf: (vectorKey: number) => Float32Array): void {
     invariant(this.#jobs.isResting, "graphs are checked while builders are at work");
     this.#nodes.places.check();
     let living = 0;
@@ -273,13 +278,13 @@ export class GraphSet {
       if (partition === undefined) continue;
       partition.check();
       living += partition.count;
-      checkGraph(partition, this.encoding, (name, node) => {
-        this.#nodes.checkPlace(name, number, node);
-        return vectorOf(name);
+      checkGraph(partition, this.encoding, (vectorKey, node) => {
+        this.#nodes.checkPlace(vectorKey, number, node);
+        return vectorOf(vectorKey);
       });
     }
     invariant(living === this.count, `${living} living nodes for ${this.count} names`);
-    for (const name of this.#queue.waiting()) this.#nodes.checkAbsent(name);
+    for (const vectorKey of this.#queue.waiting()) this.#nodes.checkAbsent(vectorKey);
   }
 }
 
@@ -315,14 +320,14 @@ export class AttachedGraphs {
     this.graphs = attached.flatMap((partition) => partition?.graph ?? []);
     this.reader = new GraphSearch(this.encoding, {
       partitions: attached,
-      placeOf: (name) => this.#places.get(name),
-      // A name that is linked later may be met without a place. It is in the tail that was described with the graphs.
+      placeOf: (vectorKey) => this.#places.get(vectorKey),
+      // A vector key that is linked later may be met without a place. It is in the tail that was described with the graphs.
       isChanging: true,
       blocks: new NodeBlocks(),
     });
   }
 
-  has(name: number): boolean {
-    return this.#places.get(name) !== absent;
+  has(vectorKey: number): boolean {
+    return this.#places.get(vectorKey) !== absent;
   }
 }

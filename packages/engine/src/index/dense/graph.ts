@@ -84,7 +84,8 @@ export class Graph {
     this.#set("locksAt", locks);
     for (let i = 0; i < shape.scratchCount; i++) {
       const begin = scratchAt + i * at;
-      for (const name of arrays) this.words[(begin + scratch[name]) / 4] = begin + places[name];
+      for (const vectorKey of arrays)
+        this.words[(begin + scratch[vectorKey]) / 4] = begin + places[vectorKey];
     }
   }
 

@@ -10,7 +10,7 @@
 //      |--- equal to a vector that is held ----> a copy of it (duplicate-vectors.ts)
 //      '--- cosine, and all values are zero ---> the vector without direction: its score is known
 //
-// Rows and graphs hold *names*, one for each distinct vector; searches find names, and answer with their records. A vector that no graph has
+// Rows and graphs hold *vector keys*, one for each distinct vector; searches find vector keys, and answer with their records. A vector that no graph has
 // yet *waits* in its row (vector-rows.ts), and every search scans it exactly: a record is found from the moment it is added. Builders link what
 // is queued; with builders in place that happens within `add`. Linked vectors keep their rows, as many as the memory budget allows; the
 // caller reads the others.
@@ -19,7 +19,7 @@
 // graphs that serve searches. The successor replaces them once it has all of their vectors.
 //
 // Invariants (see check):
-//   1. Each name waits or is in the graphs, or is the one without direction; each record is a name or a copy of one.
+//   1. Each vector key waits or is in the graphs, or is the one without direction; each record is a vector key or a copy of one.
 //   2. Names that are queued or handed out wait, until their job is done or they are removed.
 //   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   4. The entry point is a node of the greatest level, dead or living.
@@ -41,11 +41,11 @@ import type { GraphSet } from "./graph-set.ts";
 import { type CompleteOptions, completeOptions, type HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { HnswStatus } from "./hnsw-status.ts";
-import { Names } from "./names.ts";
 import { RecallSample } from "./recall-sample.ts";
 import { type HnswState, type MeasuredEf, SavedChanges } from "./saved-changes.ts";
 import { readVector, type VectorReader } from "./searched-vectors.ts";
 import { StoredVectors } from "./stored-vectors.ts";
+import { VectorKeys } from "./vector-keys.ts";
 
 export class HnswIndex extends HnswStatus implements Index {
   readonly dimension: number;
@@ -62,10 +62,10 @@ export class HnswIndex extends HnswStatus implements Index {
     const maintenance: GraphMaintenance = new GraphMaintenance(options, {
       waiting: () => vectors.held.waitingNames(),
       waitingCount: () => vectors.held.waitingCount,
-      vectorOf: (name) => vectors.vectorToLink(name),
-      onLinked: (name) => {
+      vectorOf: (vectorKey) => vectors.vectorToLink(vectorKey),
+      onLinked: (vectorKey) => {
         saved.changes++;
-        vectors.held.onLinked(name);
+        vectors.held.onLinked(vectorKey);
       },
       sample: (count, fresh) => sample.sample(count, fresh),
       shared: () =>
@@ -114,19 +114,19 @@ export class HnswIndex extends HnswStatus implements Index {
     assertAscending(ordinal, vectors.last);
     const bytes = 4 * this.dimension;
     invariant(values.byteLength === bytes, `a vector has ${values.byteLength} bytes instead of ${bytes}`);
-    const { names } = vectors;
-    names.read(values);
-    const name = names.find((held, vector) => vectors.isVectorOf(held, vector));
-    if (name !== absent) {
-      names.copies.add(name, ordinal);
+    const { vectorKeys } = vectors;
+    vectorKeys.read(values);
+    const vectorKey = vectorKeys.find((held, vector) => vectors.isVectorOf(held, vector));
+    if (vectorKey !== absent) {
+      vectorKeys.duplicates.add(vectorKey, ordinal);
       this.saved.changes++;
     } else {
-      if (this.metric.name === "cosine" && names.isZero) names.directionless = ordinal;
+      if (this.metric.name === "cosine" && vectorKeys.isZero) vectorKeys.directionless = ordinal;
       else {
-        vectors.held.add(ordinal, names.vector);
+        vectors.held.add(ordinal, vectorKeys.vector);
         this.maintenance.enqueue(ordinal);
       }
-      names.add(ordinal, (held) => vectors.isName(held));
+      vectorKeys.add(ordinal, (held) => vectors.isVectorKey(held));
     }
     vectors.last = ordinal;
     this.maintenance.pump();
@@ -141,15 +141,15 @@ export class HnswIndex extends HnswStatus implements Index {
     if (!this.has(ordinal)) return;
     this.saved.retired.delete(ordinal);
     this.saved.changes++;
-    const emptied = this.vectors.names.copies.remove(ordinal);
+    const emptied = this.vectors.vectorKeys.duplicates.remove(ordinal);
     if (emptied !== absent) this.#forget(emptied);
     this.maintenance.pump();
   }
 
-  /** A name has no record any more. */
-  #forget(name: number): void {
-    this.vectors.forget(name);
-    this.maintenance.remove(name);
+  /** A vector key has no record any more. */
+  #forget(vectorKey: number): void {
+    this.vectors.forget(vectorKey);
+    this.maintenance.remove(vectorKey);
   }
 
   /** Vectors leave memory. */
@@ -184,7 +184,7 @@ export class HnswIndex extends HnswStatus implements Index {
       const set = this.graphSet as GraphSet;
       const state: HnswState = {
         ...maintained,
-        names: this.vectors.names.state((name) => set.has(name), linkedEnd),
+        vectorKeys: this.vectors.vectorKeys.state((vectorKey) => set.has(vectorKey), linkedEnd),
         linkedEnd,
         retired: Uint32Array.from(this.saved.retired).filter((ordinal) => ordinal < linkedEnd),
         measuredEf,
@@ -203,12 +203,12 @@ export class HnswIndex extends HnswStatus implements Index {
     load: (graphs: readonly Graph[]) => Promise<void>,
   ): Promise<HnswIndex> {
     const index = new HnswIndex(options);
-    const { names, empty } = Names.restored(options.dimension, state.names, options.retire);
-    index.vectors.names = names;
+    const { vectorKeys, empty } = VectorKeys.restored(options.dimension, state.vectorKeys, options.retire);
+    index.vectors.vectorKeys = vectorKeys;
     await index.maintenance.restore(state, load);
     index.saved.restored(state);
     index.vectors.last = state.linkedEnd - 1;
-    for (const name of empty) index.#forget(name);
+    for (const vectorKey of empty) index.#forget(vectorKey);
     for (const ordinal of state.retired) index.remove(ordinal);
     index.vectors.beginFilling();
     return index;
@@ -223,11 +223,11 @@ export class HnswIndex extends HnswStatus implements Index {
 
   /** Verifies the invariants. No builder may be working. */
   check(vectorOf?: VectorReader): void {
-    const { held, names } = this.vectors;
+    const { held, vectorKeys } = this.vectors;
     held.check();
-    names.copies.check((name) => this.vectors.isName(name));
+    vectorKeys.duplicates.check((vectorKey) => this.vectors.isVectorKey(vectorKey));
     const read = this.vectors.readerOf(() => null, vectorOf);
-    this.graphSet?.check((name) => held.vectorOf(name) ?? readVector(name, read));
+    this.graphSet?.check((vectorKey) => held.vectorOf(vectorKey) ?? readVector(vectorKey, read));
   }
 
   /** The bytes of all graphs, for comparison: a copy. */

@@ -1,7 +1,7 @@
 // Which records are nearest to a query, by the graphs or by a scan?
 //
 // The reader's side of an HNSW index. Graphs are searched by codes; the best candidates are scored exactly, from the full-precision vectors,
-// and merged with an exact scan of the vectors that are in no graph yet. Searches find names, and return their records
+// and merged with an exact scan of the vectors that are in no graph yet. Searches find vector keys, and return their records
 // (duplicate-vectors.ts).
 //
 // A search that sets no beam width uses the one that was measured to find enough (recall-watch.ts), and scans all vectors if none does.
@@ -144,23 +144,24 @@ export class HnswReader {
     const graphs = this.#serving.current;
     const nodes = isAmong && graphs !== undefined && allowed !== null ? this.#nodesOf(allowed, graphs) : null;
     // There are several graphs since, or none.
-    if (graphs === undefined || (isAmong && nodes === null)) return { names: [], from: [], distances: 0 };
+    if (graphs === undefined || (isAmong && nodes === null))
+      return { vectorKeys: [], from: [], distances: 0 };
     return graphs.reader.walk(query, beam, nodes);
   }
 
   /**
-   * A record of a name of a walk, with its score; null if the version sees none.
+   * A record of a vector key of a walk, with its score; null if the version sees none.
    * @param visible, vectorOf as in a search
    */
   recordOf(
     query: Float32Array,
-    name: number,
+    vectorKey: number,
     visible: Visible,
     vectorOf: VectorReader,
   ): { ordinal: number; score: number } | null {
-    const { copies, metric } = this.#vectors;
-    const seen = visible === null || visible(name) ? name : absent;
-    const ordinal = copies.isEmpty ? seen : copies.seen(name, visible);
+    const { duplicates, metric } = this.#vectors;
+    const seen = visible === null || visible(vectorKey) ? vectorKey : absent;
+    const ordinal = duplicates.isEmpty ? seen : duplicates.seen(vectorKey, visible);
     if (ordinal === absent) return null;
     return { ordinal, score: metric.score(metric.exactDistance(query)(readVector(ordinal, vectorOf), 0)) };
   }
@@ -183,7 +184,7 @@ export class HnswReader {
     const scanned =
       this.#vectors.waitingCount === 0
         ? nothing
-        : this.#vectors.rows.searchWaiting(query, k, this.#vectors.seesName(visible));
+        : this.#vectors.rows.searchWaiting(query, k, this.#vectors.seesVectorKey(visible));
     return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
@@ -214,7 +215,7 @@ export class HnswReader {
     if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
     if (this.#vectors.waitingCount === 0) return done([this.#recordsOf(found, query, k, sees())]);
     const scan = this.#vectors.rows.scanWaiting(query, Math.min(k, this.#vectors.count), () =>
-      this.#vectors.seesName(sees()),
+      this.#vectors.seesVectorKey(sees()),
     );
     return this.#withWaiting(found, scan, query, k, sees);
   }
@@ -277,7 +278,7 @@ export class HnswReader {
       this.#vectors,
       queries,
       most,
-      () => this.#vectors.seesName(sees()),
+      () => this.#vectors.seesVectorKey(sees()),
       this.#vectors.readerOf(sees, vectorOf),
     );
     return this.#recordsOfAll(search, queries, k, sees);
@@ -319,7 +320,7 @@ export class HnswReader {
     invariant(Number.isFinite(squaredNorm(query, 0, dimension)), "a query has a value that is not finite");
   }
 
-  /** The k best names of all graphs; null if too few of the found names are visible, and only a full scan helps. */
+  /** The k best vector keys of all graphs; null if too few of the found vector keys are visible, and only a full scan helps. */
   #searchGraphs(
     query: Float32Array,
     k: number,
@@ -330,26 +331,33 @@ export class HnswReader {
     if (graphs === undefined || graphs.count === 0) return nothing;
     if (options.ef === undefined && this.isReadingAll) return null;
     const wanted = depthOf(graphs, k, options.rescore);
-    const sees = this.#vectors.seesName(visible);
-    // A vector with copies is there without the one record that the search goes by.
-    const { copies } = this.#vectors;
-    const isAlone = options.without !== undefined && copies.isEmpty;
+    const sees = this.#vectors.seesVectorKey(visible);
+    // A vector with duplicates is there without the one record that the search goes by.
+    const { duplicates } = this.#vectors;
+    const isAlone = options.without !== undefined && duplicates.isEmpty;
     const without = isAlone ? (options.without as number) : absent;
     // Codes of f32 leave nothing to find out.
     const isAdaptive =
       options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
     const read = this.#vectors.readerOf(() => visible, options.vectorOf);
-    const names = this.#found;
+    const vectorKeys = this.#found;
     let floorBefore: number | undefined;
     for (let beam = this.beamOf(k, options.ef); beam <= efMax; beam = longerBeam(beam)) {
-      names.length = 0;
+      vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = false;
-      const isExhausted = graphs.reader.search(query, beam, isAdaptive ? beam : wanted, sees, without, names);
+      const isExhausted = graphs.reader.search(
+        query,
+        beam,
+        isAdaptive ? beam : wanted,
+        sees,
+        without,
+        vectorKeys,
+      );
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
-      if (this.#isEnough(names, k, visible, graphs)) {
-        const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : names.length;
-        const best = this.#rescoring.best(query, names, depth, k, read);
+      if (this.#isEnough(vectorKeys, k, visible, graphs)) {
+        const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : vectorKeys.length;
+        const best = this.#rescoring.best(query, vectorKeys, depth, k, read);
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
         // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
         // better result appears.
@@ -363,9 +371,9 @@ export class HnswReader {
   }
 
   /**
-   * The k best allowed names of all graphs. The beam visits all vectors and is widened until enough of its entries are allowed. null if
+   * The k best allowed vector keys of all graphs. The beam visits all vectors and is widened until enough of its entries are allowed. null if
    * comparing vectors costs less.
-   * @param sees whether a name is visible and allowed
+   * @param sees whether a vector key is visible and allowed
    */
   #searchAllowed(
     query: Float32Array,
@@ -389,19 +397,19 @@ export class HnswReader {
     const among = isAmongTried ? searchAmong(width) : null;
     if (among !== null) return among;
     const longest = way === "graph" ? efMax : Math.min(efMax, longestBeam(this.#vectors, allowed.count));
-    const seesName = this.#vectors.seesName(sees);
+    const seesVectorKey = this.#vectors.seesVectorKey(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
-    const names = this.#found;
+    const vectorKeys = this.#found;
     // The results of one graph are ordered by code, best first.
     const isSorted = graphs.graphs.length === 1;
     let floorBefore: number | undefined;
     for (let beam = firstBeam(usual, share); beam <= longest; ) {
-      names.length = 0;
+      vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = false;
-      const isExhausted = graphs.reader.search(query, beam, enough, seesName, absent, names);
-      if (names.length >= enough || (isExhausted && names.length >= k)) {
-        const best = this.#rescoring.best(query, names, isSorted ? wanted : names.length, k, read);
+      const isExhausted = graphs.reader.search(query, beam, enough, seesVectorKey, absent, vectorKeys);
+      if (vectorKeys.length >= enough || (isExhausted && vectorKeys.length >= k)) {
+        const best = this.#rescoring.best(query, vectorKeys, isSorted ? wanted : vectorKeys.length, k, read);
         const floor = Math.min(...best.scores);
         if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
         floorBefore = floor;
@@ -412,7 +420,7 @@ export class HnswReader {
         const found = searchAmong(Math.max(1, amongBeam(share)));
         if (found !== null) return found;
       }
-      beam = widenedBeam(beam, names.length, enough);
+      beam = widenedBeam(beam, vectorKeys.length, enough);
     }
     return null;
   }
@@ -434,12 +442,12 @@ export class HnswReader {
     const moment = this.#moment;
     const known = knownNodes(allowed, graphs, moment);
     if (known !== undefined) return known;
-    const nodes = graphs.reader.nodesOf(allowed, this.#vectors.copies);
+    const nodes = graphs.reader.nodesOf(allowed, this.#vectors.duplicates);
     if (nodes !== null) rememberNodes(allowed, graphs, moment, nodes);
     return nodes;
   }
 
-  /** The k best names by a beam of allowed nodes alone, of this length or a greater one; null where that has not found enough. */
+  /** The k best vector keys by a beam of allowed nodes alone, of this length or a greater one; null where that has not found enough. */
   #searchAmong(
     query: Float32Array,
     k: number,
@@ -452,19 +460,19 @@ export class HnswReader {
     const nodes = this.#nodesOf(allowed, graphs);
     if (nodes === null) return null;
     const wanted = depthOf(graphs, k, rescore);
-    const seesName = this.#vectors.seesName(sees);
+    const seesVectorKey = this.#vectors.seesVectorKey(sees);
     const read = this.#vectors.readerOf(() => sees, vectorOf);
-    const names = this.#found;
+    const vectorKeys = this.#found;
     let floorBefore: number | undefined;
     const first = Math.max(wanted, beamMin);
     for (let beam = first; beam <= efMax; beam *= 2) {
-      names.length = 0;
+      vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = true;
-      const isFull = graphs.reader.searchAmong(query, beam, wanted, seesName, nodes, names);
-      const isAll = names.length >= nodes.count;
-      if (!isAll && !(isFull && names.length >= wanted)) return null;
-      const best = this.#rescoring.best(query, names, Math.min(wanted, names.length), k, read);
+      const isFull = graphs.reader.searchAmong(query, beam, wanted, seesVectorKey, nodes, vectorKeys);
+      const isAll = vectorKeys.length >= nodes.count;
+      if (!isAll && !(isFull && vectorKeys.length >= wanted)) return null;
+      const best = this.#rescoring.best(query, vectorKeys, Math.min(wanted, vectorKeys.length), k, read);
       // The allowed vectors may all be far from the query, where links lead to the nearest of them only by chance.
       const floor = Math.min(...best.scores);
       if (isAll || ef !== undefined || floor === floorBefore || !this.#isFar(query, best)) return best;
@@ -481,39 +489,39 @@ export class HnswReader {
     );
   }
 
-  /** Whether names have k records that are seen, or are all that the graphs have. */
-  #isEnough(names: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphsSearched): boolean {
-    if (names.length >= k || (names.length >= graphs.count && !graphs.isAttached)) return true;
-    const { copies } = this.#vectors;
-    if (copies.isEmpty) return false;
+  /** Whether vector keys have k records that are seen, or are all that the graphs have. */
+  #isEnough(vectorKeys: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphsSearched): boolean {
+    if (vectorKeys.length >= k || (vectorKeys.length >= graphs.count && !graphs.isAttached)) return true;
+    const { duplicates } = this.#vectors;
+    if (duplicates.isEmpty) return false;
     let records = 0;
-    for (let i = 0; i < names.length && records < k; i++)
-      copies.each(names.values[i], (ordinal) => {
+    for (let i = 0; i < vectorKeys.length && records < k; i++)
+      duplicates.each(vectorKeys.values[i], (ordinal) => {
         if (visible === null || visible(ordinal)) records++;
         return records < k;
       });
     return records >= k;
   }
 
-  /** The k best records of names with their scores, and what ties with the k-th. */
+  /** The k best records of vector keys with their scores, and what ties with the k-th. */
   #recordsOf(found: Candidates, query: Float32Array, k: number, visible: Visible): Candidates {
-    const { copies, directionless } = this.#vectors;
-    if (k <= 0 || (copies.isEmpty && directionless === absent)) return found;
+    const { duplicates, directionless } = this.#vectors;
+    if (k <= 0 || (duplicates.isEmpty && directionless === absent)) return found;
     let all = found;
-    if (directionless !== absent && copies.seen(directionless, visible) !== absent) {
+    if (directionless !== absent && duplicates.seen(directionless, visible) !== absent) {
       const zero = this.#vectors.metric.score(
         this.#vectors.metric.exactDistance(query)(new Float32Array(this.#vectors.dimension), 0),
       );
       all = bestOf([found, { count: 1, ordinals: [directionless], scores: [zero] }], k);
     }
-    if (copies.isEmpty) return all;
+    if (duplicates.isEmpty) return all;
     const order = Array.from({ length: all.count }, (_, i) => i).sort(
       (a, b) => all.scores[b] - all.scores[a],
     );
     const best = { ordinals: [] as number[], scores: [] as number[] };
     for (const i of order) {
       if (best.ordinals.length >= k && all.scores[i] < (best.scores.at(-1) as number)) break;
-      copies.each(all.ordinals[i], (ordinal) => {
+      duplicates.each(all.ordinals[i], (ordinal) => {
         if (visible !== null && !visible(ordinal)) return true;
         best.ordinals.push(ordinal);
         best.scores.push(all.scores[i]);

@@ -126,8 +126,8 @@ export class HnswStatus {
   }
 
   get restoredBytes(): number {
-    const { held, names } = this.vectors;
-    return (this.graphSet?.memoryBytes ?? held.memoryBytes) + names.memoryBytes + indexBytes;
+    const { held, vectorKeys } = this.vectors;
+    return (this.graphSet?.memoryBytes ?? held.memoryBytes) + vectorKeys.memoryBytes + indexBytes;
   }
 
   /** For waiting vectors that must be linked, `records` more to add, and a successor to build. */

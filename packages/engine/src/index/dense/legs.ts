@@ -81,19 +81,21 @@ export class DenseLegs implements LegSearches {
     return {
       way: this.#way,
       beam: this.#pass.beam,
-      visited: walk.names.length + tailCount,
+      visited: walk.vectorKeys.length + tailCount,
       distances: walk.distances + tailCount,
       ...(visitsMax > 0 && { visits: yield* this.#visits(vector, walk, visitsMax) }),
     };
   }
 
   /** The first visits of a walk. */
-  *#visits(vector: Float32Array, { names, from }: Walk, visitsMax: number): Steps<Visit[]> {
+  *#visits(vector: Float32Array, { vectorKeys, from }: Walk, visitsMax: number): Steps<Visit[]> {
     const visits: Visit[] = [];
-    for (const [i, name] of names.slice(0, visitsMax).entries()) {
+    for (const [i, vectorKey] of vectorKeys.slice(0, visitsMax).entries()) {
       const vectorOf = (ordinal: number) => this.#version.vectorOf(ordinal);
       const record =
-        name === absent ? null : this.#reader.recordOf(vector, name, this.#version.visible(), vectorOf);
+        vectorKey === absent
+          ? null
+          : this.#reader.recordOf(vector, vectorKey, this.#version.visible(), vectorOf);
       if (visits.push({ record, from: from[i] }) % visitsPerStep === 0) yield;
     }
     return visits;

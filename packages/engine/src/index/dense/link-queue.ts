@@ -1,73 +1,73 @@
-// Which names wait to be linked, and which are being linked?
+// Which vector keys wait to be linked, and which are being linked?
 //
 //   enqueue -> queue -> assigned to a builder -> linked
 //                \____________ cancel _____________/  the node is killed when the builder is done
 //
 // Names wait in ascending order, and are assigned in that order.
 
-/** The queue is compacted when this many of its names were assigned. */
+/** The queue is compacted when this many of its vector keys were assigned. */
 const handedOutMax = 65_536;
 
 export class LinkQueue {
   /** Names that wait for a builder, ascending from `#head` on. */
-  #names: number[] = [];
+  #vectorKeys: number[] = [];
   #head = 0;
-  /** First names of the insertions that are being done. */
+  /** First vector keys of the insertions that are being done. */
   readonly #inserting = new Set<number>();
   readonly #handedOut = new Set<number>();
   /** Names that were removed while a builder links them. */
   readonly #cancelled = new Set<number>();
 
-  /** Queues a name. Names must ascend. */
-  add(name: number): void {
-    this.#names.push(name);
+  /** Queues a vector key. Vector keys must ascend. */
+  add(vectorKey: number): void {
+    this.#vectorKeys.push(vectorKey);
   }
 
   get isEmpty(): boolean {
-    return this.#head >= this.#names.length;
+    return this.#head >= this.#vectorKeys.length;
   }
 
-  /** Waiting names, including those that are no longer needed. */
+  /** Waiting vector keys, including those that are no longer needed. */
   get length(): number {
-    return this.#names.length - this.#head;
+    return this.#vectorKeys.length - this.#head;
   }
 
-  /** Whether a builder is linking names. */
+  /** Whether a builder is linking vector keys. */
   get isLinking(): boolean {
     return this.#handedOut.size > 0;
   }
 
-  /** Every needed name below this one is linked; infinity if none waits. */
+  /** Every needed vector key below this one is linked; infinity if none waits. */
   get linkedEnd(): number {
-    let end = this.isEmpty ? Number.POSITIVE_INFINITY : this.#names[this.#head];
+    let end = this.isEmpty ? Number.POSITIVE_INFINITY : this.#vectorKeys[this.#head];
     for (const first of this.#inserting) end = Math.min(end, first);
     return end;
   }
 
   get memoryBytes(): number {
-    return 8 * this.#names.length;
+    return 8 * this.#vectorKeys.length;
   }
 
-  /** The name that waits for the longest. */
+  /** The vector key that waits for the longest. */
   get first(): number {
-    return this.#names[this.#head];
+    return this.#vectorKeys[this.#head];
   }
 
-  /** Skips names that are no longer needed; returns whether any are left. */
-  skipUnwanted(isWanted: (name: number) => boolean): boolean {
+  /** Skips vector keys that are no longer needed; returns whether any are left. */
+  skipUnwanted(isWanted: (vectorKey: number) => boolean): boolean {
     while (!this.isEmpty && !isWanted(this.first)) this.#head++;
     if (!this.isEmpty) return true;
-    this.#names.length = 0;
+    this.#vectorKeys.length = 0;
     this.#head = 0;
     return false;
   }
 
-  /** Passes over the first name. */
+  /** Passes over the first vector key. */
   skip(): void {
     this.#head++;
   }
 
-  /** Takes the first name for a builder. */
+  /** Takes the first vector key for a builder. */
   handOut(): void {
     this.#handedOut.add(this.first);
     this.#head++;
@@ -76,35 +76,35 @@ export class LinkQueue {
   /** Names from this one on were assigned as one job. */
   begin(first: number): void {
     if (this.#head > handedOutMax) {
-      this.#names = this.#names.slice(this.#head);
+      this.#vectorKeys = this.#vectorKeys.slice(this.#head);
       this.#head = 0;
     }
     this.#inserting.add(first);
   }
 
-  /** The job is done; `settle` is called for each of its names next. */
+  /** The job is done; `settle` is called for each of its vector keys next. */
   end(first: number): void {
     this.#inserting.delete(first);
   }
 
-  /** A builder has linked a name; returns whether it is still needed. */
-  settle(name: number): boolean {
-    this.#handedOut.delete(name);
-    return !this.#cancelled.delete(name);
+  /** A builder has linked a vector key; returns whether it is still needed. */
+  settle(vectorKey: number): boolean {
+    this.#handedOut.delete(vectorKey);
+    return !this.#cancelled.delete(vectorKey);
   }
 
-  /** A name is no longer needed. If it waits, it is skipped later. */
-  cancel(name: number): void {
-    if (this.#handedOut.has(name)) this.#cancelled.add(name);
+  /** A vector key is no longer needed. If it waits, it is skipped later. */
+  cancel(vectorKey: number): void {
+    if (this.#handedOut.has(vectorKey)) this.#cancelled.add(vectorKey);
   }
 
   clear(): void {
-    this.#names = [];
+    this.#vectorKeys = [];
     this.#head = 0;
   }
 
   /** Names that wait. */
   waiting(): readonly number[] {
-    return this.#names.slice(this.#head);
+    return this.#vectorKeys.slice(this.#head);
   }
 }

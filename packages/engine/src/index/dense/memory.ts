@@ -27,7 +27,7 @@ export type DenseCounts = {
   /** Distinct vectors. */
   readonly vectors: number;
   /** Records besides those. */
-  readonly copies?: number;
+  readonly duplicates?: number;
   /** Full-precision vectors in memory. */
   readonly cached?: number;
   /** Number of ranges of 1,024 ordinals with a record; default: as many as the records fill. */
@@ -85,13 +85,13 @@ export function graphSetBytes(
 /** Bytes of a dense index with all its vectors in graphs, or in rows alone if there are too few. */
 export function denseBytes(
   shape: DenseShape,
-  { vectors, copies = 0, cached = 0, pages }: DenseCounts,
+  { vectors, duplicates = 0, cached = 0, pages }: DenseCounts,
 ): number {
   const { dimension, sampleCount = 1_000 } = shape;
-  const records = vectors + copies;
+  const records = vectors + duplicates;
   const pagesOf = (count: number) => Math.min(count, pages ?? Math.ceil(records / 1_024));
-  const names = fingerprintBytes(vectors) + 4 * dimension + 3 * ordinalMapBytes(pagesOf(copies));
-  const own = indexBytes + names;
+  const vectorKeys = fingerprintBytes(vectors) + 4 * dimension + 3 * ordinalMapBytes(pagesOf(duplicates));
+  const own = indexBytes + vectorKeys;
   const held = vectors < sampleCount ? vectors : Math.min(cached, vectors);
   const rows = rowsBytes(dimension, held, pagesOf(held));
   return own + rows + (vectors < sampleCount ? 0 : graphSetBytes(shape, vectors, pagesOf(vectors)));

@@ -1,4 +1,4 @@
-// Which node of which graph has a name?
+// Which node of which graph has a vector key?
 //
 // A graph is stored in one WebAssembly memory of at most 4 GiB; when it is full, the next *partition* is started. A *place* is the number
 // of a partition and a node in it, in one u32. Searches read the map (graph-search.ts); only the owner of the graphs writes it
@@ -30,10 +30,10 @@ export class NodeMap {
   readonly places: OrdinalMap;
   /** By number; undefined where one was given up. */
   readonly partitions: (Partition | undefined)[] = [];
-  /** Where adjacent names have adjacent nodes. */
+  /** Where adjacent vector keys have adjacent nodes. */
   readonly blocks = new NodeBlocks();
   #isHeld = false;
-  /** Nodes whose names were removed while a checkpoint of the graphs is written, which must not change meanwhile. */
+  /** Nodes whose vector keys were removed while a checkpoint of the graphs is written, which must not change meanwhile. */
   #killedLater: { partition: Partition; node: number }[] = [];
 
   /** @param retire see OrdinalMap */
@@ -50,14 +50,14 @@ export class NodeMap {
     return this.living().map(({ graph }) => graph);
   }
 
-  /** The place of a name, or `absent`. */
-  get(name: number): number {
-    return this.places.get(name);
+  /** The place of a vector key, or `absent`. */
+  get(vectorKey: number): number {
+    return this.places.get(vectorKey);
   }
 
-  /** A name is linked. */
-  set(name: number, number: number, node: number): void {
-    this.places.set(name, number * slotsPerPartition + node);
+  /** A vector key is linked. */
+  set(vectorKey: number, number: number, node: number): void {
+    this.places.set(vectorKey, number * slotsPerPartition + node);
   }
 
   partitionOf(place: number): Partition {
@@ -82,9 +82,12 @@ export class NodeMap {
     for (let node = 0; node < graph.slots; node++) {
       if (node % slotsPerStep === 0) yield;
       if (!partition.isLiving(node)) continue;
-      const name = graph.ordinalOf(node);
-      invariant(name < none, `node ${node} of the checkpoint is listed as living, but marked as removed`);
-      this.set(name, number, node);
+      const vectorKey = graph.ordinalOf(node);
+      invariant(
+        vectorKey < none,
+        `node ${node} of the checkpoint is listed as living, but marked as removed`,
+      );
+      this.set(vectorKey, number, node);
       restored++;
     }
     invariant(
@@ -93,10 +96,10 @@ export class NodeMap {
     );
   }
 
-  /** Takes a linked name out. */
-  remove(name: number, place: number): void {
-    this.places.delete(name);
-    this.blocks.forget(name);
+  /** Takes a linked vector key out. */
+  remove(vectorKey: number, place: number): void {
+    this.places.delete(vectorKey);
+    this.blocks.forget(vectorKey);
     this.kill(this.partitionOf(place), nodeOf(place));
   }
 
@@ -106,7 +109,7 @@ export class NodeMap {
     else partition.kill(node);
   }
 
-  /** Whether nodes that are marked as living have no name any more. */
+  /** Whether nodes that are marked as living have no vector key any more. */
   get hasKilledLater(): boolean {
     return this.#killedLater.length > 0;
   }
@@ -121,17 +124,17 @@ export class NodeMap {
     for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
   }
 
-  /** Proves that a name has the node that says so. */
-  checkPlace(name: number, number: number, node: number): void {
-    const place = this.places.get(name);
+  /** Proves that a vector key has the node that says so. */
+  checkPlace(vectorKey: number, number: number, node: number): void {
+    const place = this.places.get(vectorKey);
     invariant(
       place === number * slotsPerPartition + node,
-      `the name ${name} has node ${node}, the map says ${place}`,
+      `the vector key ${vectorKey} has node ${node}, the map says ${place}`,
     );
   }
 
-  /** Proves that a name is not linked. */
-  checkAbsent(name: number): void {
-    invariant(this.places.get(name) === absent, `the queued name ${name} is linked`);
+  /** Proves that a vector key is not linked. */
+  checkAbsent(vectorKey: number): void {
+    invariant(this.places.get(vectorKey) === absent, `the queued name ${vectorKey} is linked`);
   }
 }

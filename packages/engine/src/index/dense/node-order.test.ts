@@ -124,7 +124,7 @@ test("an index orders its graph when a quarter of it is new, and finds the same"
 
 /** Builders that do their jobs when they are told to, in this thread. */
 class WaitingBuilders extends AnsweringBuilders {
-  copies = 0;
+  duplicates = 0;
   /** The kind of the newest job. */
   newest = "";
   /** Called in place of a job that copies a graph; undefined: it is done. */
@@ -140,7 +140,7 @@ class WaitingBuilders extends AnsweringBuilders {
       const job = request as GraphJob;
       this.newest = job.kind;
       if (job.kind === "copy") {
-        this.copies++;
+        this.duplicates++;
         const copy = () => this.copy;
         const replaced: typeof task = {
           ...task,
@@ -187,16 +187,16 @@ test.each<[string, NonNullable<WaitingBuilders["copy"]>]>([
     addRows(index, rows, 0, 1_500);
     settle(index, builders);
     expect(index.failedCopies).toBe(1);
-    expect(builders.copies).toBe(1);
+    expect(builders.duplicates).toBe(1);
     expect(notices.filter((notice) => notice.includes("could not be copied"))).toHaveLength(1);
     // Fewer than a quarter of the vectors are new.
     addRows(index, rows, 1_500, 1_700);
     settle(index, builders);
-    expect(builders.copies).toBe(1);
+    expect(builders.duplicates).toBe(1);
     builders.copy = undefined;
     addRows(index, rows, 1_700, 3_000);
     settle(index, builders);
-    expect(builders.copies).toBe(2);
+    expect(builders.duplicates).toBe(2);
     expect(index.failedCopies).toBe(1);
     expect(index.failure).toBeUndefined();
     expect(index.linkedEnd).toBe(Number.POSITIVE_INFINITY);
@@ -222,11 +222,12 @@ test("[R13] a copy is completed in steps, and has what is added and not what is 
     held.delete(ordinal);
   };
   add(2_000);
-  for (let copies = 0; copies === 0; copies = builders.copies) if (!builders.work()) index.tidy();
+  for (let duplicates = 0; duplicates === 0; duplicates = builders.duplicates)
+    if (!builders.work()) index.tidy();
   const [before] = index.graphs;
   remove(7);
   add(20);
-  while (builders.copies === 1 && index.graphs[0] === before) {
+  while (builders.duplicates === 1 && index.graphs[0] === before) {
     remove(next - 1_900);
     add(1);
     if (!builders.work()) index.tidy();
@@ -246,12 +247,12 @@ test("[N4] building goes on when all vectors are removed while a copy waits for 
   const index = open(0, { builders });
   addRows(index, rows, 0, 2_000);
   settle(index, builders);
-  const { copies } = builders;
+  const { duplicates } = builders;
   addRows(index, rows, 2_000, 2_600);
   for (let ordinal = 0; ordinal < 150; ordinal++) index.remove(ordinal);
   while (builders.newest !== "redraw" && (builders.work() || index.tidy()));
   expect(builders.newest).toBe("redraw");
-  expect(builders.copies).toBe(copies);
+  expect(builders.duplicates).toBe(duplicates);
   for (let ordinal = 150; ordinal < 2_600; ordinal++) index.remove(ordinal);
   settle(index, builders);
   expect(index.isIdle).toBe(true);

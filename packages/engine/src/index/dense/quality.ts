@@ -52,7 +52,11 @@ export const sampleSize = (count: number, dimension: number, share = 1): number 
     Math.max(queriesMin, Math.floor(share * Math.min(queriesMax, valuesMax / (count * dimension)))),
   );
 
-export type Question = { readonly name: number; readonly vector: Float32Array; readonly truth: Candidates };
+export type Question = {
+  readonly vectorKey: number;
+  readonly vector: Float32Array;
+  readonly truth: Candidates;
+};
 
 /** A measurement in steps. */
 export class QualityCheck {
@@ -105,9 +109,9 @@ export class QualityCheck {
 
   #farScore(): number | undefined {
     const nearest = this.#questions
-      .map(({ name, vector, truth: { ordinals, scores, count } }) => {
+      .map(({ vectorKey, vector, truth: { ordinals, scores, count } }) => {
         let best = Number.NEGATIVE_INFINITY;
-        for (let i = 0; i < count; i++) if (ordinals[i] !== name) best = Math.max(best, scores[i]);
+        for (let i = 0; i < count; i++) if (ordinals[i] !== vectorKey) best = Math.max(best, scores[i]);
         return best / lengthThatCounts(this.#metric, vector);
       })
       .filter(Number.isFinite)

@@ -26,73 +26,77 @@ export class RecallSample {
   /** Names of the graphs with their vectors, drawn evenly, half of them from the newest; fewer if some cannot be read. */
   sample(count: number, fresh: readonly number[] = []): Sample {
     const { dimension } = this.#vectors;
-    const all = this.#vectors.graphs?.names() ?? [];
+    const all = this.#vectors.graphs?.vectorKeys() ?? [];
     const isNew = Math.min(fresh.length, count >> 1);
     const drawn = new Set<number>();
     for (let i = 0; i < isNew; i++) drawn.add(fresh[Math.floor((i * fresh.length) / isNew)]);
     const others = Math.min(count - isNew, all.length);
     for (let i = 0; i < others; i++) drawn.add(all[Math.floor((i * all.length) / others)]);
-    const names: number[] = [];
+    const vectorKeys: number[] = [];
     const vectors = new Float32Array(drawn.size * dimension);
-    for (const name of drawn) {
-      if (!this.#vectors.graphs?.has(name)) continue;
-      const vector = this.#vectors.vectorToLink(name);
+    for (const vectorKey of drawn) {
+      if (!this.#vectors.graphs?.has(vectorKey)) continue;
+      const vector = this.#vectors.vectorToLink(vectorKey);
       if (vector === undefined) continue;
-      vectors.set(vector, names.length * dimension);
-      names.push(name);
+      vectors.set(vector, vectorKeys.length * dimension);
+      vectorKeys.push(vectorKey);
     }
-    return { names, vectors: vectors.subarray(0, names.length * dimension) };
+    return { vectorKeys, vectors: vectors.subarray(0, vectorKeys.length * dimension) };
   }
 
   beginTruth(queries: readonly Float32Array[], k: number): Steps<Candidates[]> | undefined {
     if (!this.#vectors.canRead) return undefined;
     // A record that is about to be removed may no longer be stored.
-    const isThere = (name: number) => this.#vectors.vectorToLink(name) !== undefined;
-    const read = (name: number) => this.#vectors.vectorToLink(name) as Float32Array;
+    const isThere = (vectorKey: number) => this.#vectors.vectorToLink(vectorKey) !== undefined;
+    const read = (vectorKey: number) => this.#vectors.vectorToLink(vectorKey) as Float32Array;
     return new ExactSearch(this.#vectors, queries, k, () => isThere, read).search();
   }
 
   /** @param isNew whether a vector was added after the exact search started: it does not count in the results */
-  ask({ name, vector, truth }: Question, ef: number, isNew: (name: number) => boolean): Measured {
+  ask({ vectorKey, vector, truth }: Question, ef: number, isNew: (vectorKey: number) => boolean): Measured {
     const graphs = this.#vectors.graphs as GraphSet;
-    const wanted = bestOthers(truth, (other) => other !== name && graphs.has(other) && !isNew(other));
+    const wanted = bestOthers(truth, (other) => other !== vectorKey && graphs.has(other) && !isNew(other));
     const counts = (other: number) => !isNew(other);
     const count = Math.min(qualityDepth, wanted.size);
     const beam = this.#reader.beamOf(qualityDepth, ef);
-    const names = new Growable(Uint32Array);
-    graphs.reader.search(vector, beam, beam, counts, name, names);
+    const vectorKeys = new Growable(Uint32Array);
+    graphs.reader.search(vector, beam, beam, counts, vectorKey, vectorKeys);
     const depth = depthOf(graphs, qualityDepth);
     const met = new Set<number>();
-    for (let i = 0; i < Math.min(depth, names.length); i++)
-      if (wanted.has(names.values[i])) met.add(names.values[i]);
+    for (let i = 0; i < Math.min(depth, vectorKeys.length); i++)
+      if (wanted.has(vectorKeys.values[i])) met.add(vectorKeys.values[i]);
     let lostByCode = 0;
     if (met.size < count)
       for (const missed of wanted)
-        if (!met.has(missed) && graphs.reader.isBeyond(missed, names, depth)) lostByCode++;
-    names.length = 0;
-    graphs.reader.search(vector, beam, depth, counts, absent, names);
-    const asGood = noWorseThan(truth, name);
+        if (!met.has(missed) && graphs.reader.isBeyond(missed, vectorKeys, depth)) lostByCode++;
+    vectorKeys.length = 0;
+    graphs.reader.search(vector, beam, depth, counts, absent, vectorKeys);
+    const asGood = noWorseThan(truth, vectorKey);
     return {
       wanted: count,
       met: Math.min(count, met.size),
       lostByCode: Math.min(lostByCode, count - Math.min(count, met.size)),
       // With dot products a vector need not be among its own best results.
       isItselfFound:
-        asGood.size === 0 || names.values.subarray(0, names.length).some((each) => asGood.has(each)),
+        asGood.size === 0 ||
+        vectorKeys.values.subarray(0, vectorKeys.length).some((each) => asGood.has(each)),
     };
   }
 }
 
 /** The best results that tie with a given one; none if it is not among them. */
-function noWorseThan({ count, ordinals, scores }: Candidates, name: number): Set<number> {
+function noWorseThan({ count, ordinals, scores }: Candidates, vectorKey: number): Set<number> {
   const at = Array.from({ length: count }, (_, i) => i);
-  const own = at.find((i) => ordinals[i] === name);
+  const own = at.find((i) => ordinals[i] === vectorKey);
   if (own === undefined) return new Set();
   return new Set(at.filter((i) => scores[i] >= scores[own]).map((i) => ordinals[i]));
 }
 
 /** The best results that count, with all ties with the last one. */
-function bestOthers({ count, ordinals, scores }: Candidates, counts: (name: number) => boolean): Set<number> {
+function bestOthers(
+  { count, ordinals, scores }: Candidates,
+  counts: (vectorKey: number) => boolean,
+): Set<number> {
   const others = Array.from({ length: count }, (_, i) => i)
     .filter((i) => counts(ordinals[i]))
     .sort((a, b) => scores[b] - scores[a]);

@@ -37,7 +37,7 @@ const quietMs = 500;
 const quietTimes = 20;
 /** Then few questions are enough: a part of the sample. */
 const smallSampleShare = 0.25;
-/** Number of remembered names that were linked since the last measurement: half of the sample is drawn from them. */
+/** Number of remembered vector keys that were linked since the last measurement: half of the sample is drawn from them. */
 const freshMax = 1_000;
 /** With this many vectors the first measurement does not wait for the end of the build. */
 const firstCheckCount = 10_000;
@@ -81,7 +81,7 @@ export class RecallWatch {
   /** How long the last measurement took. */
   #checkMs = 0;
   /**
-   * Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and names linked
+   * Of the measurement that is being made: vectors in the graphs and what had been linked or removed when it began, and vector keys linked
    * since.
    */
   #checkCount = 0;
@@ -165,11 +165,11 @@ export class RecallWatch {
     this.#check = undefined;
   }
 
-  /** The graphs that serve have one more name. */
-  onLinked(name: number): void {
-    if (this.isMeasuring) this.#linkedSince.add(name);
-    if (this.#fresh.length < freshMax) this.#fresh.push(name);
-    else this.#fresh[this.#watched.work % freshMax] = name;
+  /** The graphs that serve have one more vector key. */
+  onLinked(vectorKey: number): void {
+    if (this.isMeasuring) this.#linkedSince.add(vectorKey);
+    if (this.#fresh.length < freshMax) this.#fresh.push(vectorKey);
+    else this.#fresh[this.#watched.work % freshMax] = vectorKey;
   }
 
   /** A builder begins to work. */
@@ -227,7 +227,7 @@ export class RecallWatch {
       this.#haveTruthFound(rows, sample, k);
       return true;
     }
-    const queries = sample.names.map((_, i) => vectorAt(sample, i, dimension));
+    const queries = sample.vectorKeys.map((_, i) => vectorAt(sample, i, dimension));
     const search = this.#vectors.beginTruth(queries, k);
     if (search !== undefined) this.#truth = { search, sample };
     return search !== undefined;
@@ -272,7 +272,7 @@ export class RecallWatch {
     }
     const check = this.#check;
     if (check === undefined) return;
-    const isNew = (name: number) => this.#linkedSince.has(name);
+    const isNew = (vectorKey: number) => this.#linkedSince.has(vectorKey);
     const ask: Parameters<QualityCheck["step"]>[0] = (question, ef) => this.#vectors.ask(question, ef, isNew);
     if (check.step(ask, questionsPerStep(check.ef))) return;
     this.#check = undefined;
@@ -282,7 +282,7 @@ export class RecallWatch {
   #ask(sample: Sample, truths: readonly Candidates[]): void {
     const { metric, dimension, efSearch } = this.#options;
     const questions = truths.map((truth, i) => ({
-      name: sample.names[i],
+      vectorKey: sample.vectorKeys[i],
       vector: vectorAt(sample, i, dimension),
       truth,
     }));

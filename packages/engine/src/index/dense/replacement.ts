@@ -91,15 +91,15 @@ export class Replacement {
     return this.#postponed !== undefined;
   }
 
-  /** Whether the successor has all names that it is to have, but for some that are about to go. */
+  /** Whether the successor has all vector keys that it is to have, but for some that are about to go. */
   get isWaiting(): boolean {
     return this.#successor?.isIdle === true && !this.#missing?.size;
   }
 
-  /** A name has no record any more. */
-  remove(name: number): void {
-    this.#successor?.remove(name);
-    this.#missing?.delete(name);
+  /** A vector key has no record any more. */
+  remove(vectorKey: number): void {
+    this.#successor?.remove(vectorKey);
+    this.#missing?.delete(vectorKey);
   }
 
   /** Graphs were restored: the checkpoint does not contain a planned successor. */
@@ -211,17 +211,17 @@ export class Replacement {
       return Encoding.fromState({ clampedShare, ...encoding.toState(), reason });
     };
     this.#predecessor.calibrate({ dataType, range, rows }, amend, (successor) => {
-      const names = [...(this.#predecessor.current?.names() ?? []), ...this.#vectors.waiting()];
-      for (const name of names.sort((a, b) => a - b)) successor.enqueue(name);
+      const vectorKeys = [...(this.#predecessor.current?.vectorKeys() ?? []), ...this.#vectors.waiting()];
+      for (const vectorKey of vectorKeys.sort((a, b) => a - b)) successor.enqueue(vectorKey);
       this.#successor = successor;
     });
   }
 
-  /** The successor that can replace the current graphs, because it has all of their names; it is released here. */
+  /** The successor that can replace the current graphs, because it has all of their vector keys; it is released here. */
   takeOver(current: GraphSet): GraphSet | undefined {
     const successor = this.#successor;
     if (!successor?.isIdle || !current.isQuiet) return undefined;
-    this.#missing ??= new Set(current.names().filter((name) => !successor.has(name)));
+    this.#missing ??= new Set(current.vectorKeys().filter((vectorKey) => !successor.has(vectorKey)));
     if (this.#missing.size > 0) return undefined;
     this.#missing = undefined;
     this.#successor = undefined;

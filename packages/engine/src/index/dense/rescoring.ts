@@ -1,4 +1,4 @@
-// Which of the names found by the graphs are best by their exact scores?
+// Which of the vector keys found by the graphs are best by their exact scores?
 
 import type { Growable } from "../../base/growable.ts";
 import { keepBest } from "../../base/top-k.ts";
@@ -15,35 +15,35 @@ export class Rescoring {
   }
 
   /**
-   * The k best of the first `depth` names, with exact scores. The depth is doubled while any of the k best is in the last quarter by code.
-   * So few names are scored if the codes distinguish them, and more for an out-of-distribution query, to which all are about equally far.
+   * The k best of the first `depth` vector keys, with exact scores. The depth is doubled while any of the k best is in the last quarter by code.
+   * So few vector keys are scored if the codes distinguish them, and more for an out-of-distribution query, to which all are about equally far.
    */
   best(
     query: Float32Array,
-    names: Growable<Uint32Array>,
+    vectorKeys: Growable<Uint32Array>,
     depth: number,
     k: number,
     vectorOf: VectorReader | undefined,
   ): Candidates {
-    const all = names.length;
+    const all = vectorKeys.length;
     let scored = 0;
     for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
-      this.#score(query, names.values, scored, count, vectorOf);
+      this.#score(query, vectorKeys.values, scored, count, vectorOf);
       scored = count;
-      const best = keepBest(names.values, this.#scores, count, k);
+      const best = keepBest(vectorKeys.values, this.#scores, count, k);
       if (count === all) return best;
       const last = best.ordinals[best.count - 1];
       const late = (3 * count) >> 2;
       let at = count - 1;
-      while (at >= late && names.values[at] !== last) at--;
+      while (at >= late && vectorKeys.values[at] !== last) at--;
       if (at < late) return best;
     }
   }
 
-  /** Exact scores of the names from `from` to `end`. */
+  /** Exact scores of the vector keys from `from` to `end`. */
   #score(
     query: Float32Array,
-    names: Uint32Array,
+    vectorKeys: Uint32Array,
     from: number,
     end: number,
     vectorOf: VectorReader | undefined,
@@ -54,7 +54,7 @@ export class Rescoring {
       this.#scores = scores;
     }
     const scores = from === 0 ? this.#scores : this.#scores.subarray(from);
-    const some = from === 0 ? names : names.subarray(from);
+    const some = from === 0 ? vectorKeys : vectorKeys.subarray(from);
     const count = end - from;
     this.#vectors.rows.distancesOf(query, some, count, scores);
     let distanceTo: ExactDistance | undefined;

@@ -1,12 +1,12 @@
 // What does a checkpoint of a dense index store, and what has changed since the last one?
 
 import type { MaintenanceState } from "./graph-maintenance.ts";
-import type { NamesState } from "./names.ts";
 import type { Quality } from "./quality.ts";
+import type { VectorKeysState } from "./vector-keys.ts";
 
 /** What a checkpoint stores of an index, besides the images of its graphs. */
 export type HnswState = MaintenanceState & {
-  readonly names: NamesState;
+  readonly vectorKeys: VectorKeysState;
   /** The checkpoint has every record with a smaller ordinal, or it was removed. */
   readonly linkedEnd: number;
   /** Records that were retired and not yet removed. */

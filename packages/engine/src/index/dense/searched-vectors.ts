@@ -4,7 +4,7 @@
 //           compares exactly, and those of graphs, as many as are held
 //   graphs  the codes of all others
 //
-// Both hold *names*, one for each distinct vector (duplicate-vectors.ts). The thread that owns the index has them as they are now
+// Both hold *vector keys*, one for each distinct vector (duplicate-vectors.ts). The thread that owns the index has them as they are now
 // (stored-vectors.ts), another one as they were described to it (stored-vectors.ts): what its version sees was in one of them, and stays
 // there for it. A vector of a graph that is not in memory is read from the store.
 
@@ -29,15 +29,15 @@ export interface GraphsSearched {
   readonly encoding: Encoding;
   readonly reader: GraphSearch;
   readonly graphs: { readonly length: number };
-  has(name: number): boolean;
+  has(vectorKey: number): boolean;
 }
 
 export abstract class SearchedVectors {
   readonly dimension: number;
   readonly metric: Metric;
   abstract readonly graphs: GraphsSearched | undefined;
-  abstract readonly copies: DuplicateVectorsReader;
-  /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
+  abstract readonly duplicates: DuplicateVectorsReader;
+  /** The vector key of the vector whose values are all zero, where that has no direction; else `absent`. */
   abstract readonly directionless: number;
   /** Records held: as many as a version sees, or more. */
   abstract readonly count: number;
@@ -53,19 +53,21 @@ export abstract class SearchedVectors {
     this.metric = metric;
   }
 
-  /** Whether a version sees any record of a name. */
-  seesName(visible: Visible): Visible {
-    const { copies } = this;
-    return visible === null || copies.isEmpty ? visible : (name) => copies.seen(name, visible) !== absent;
+  /** Whether a version sees any record of a vector key. */
+  seesVectorKey(visible: Visible): Visible {
+    const { duplicates } = this;
+    return visible === null || duplicates.isEmpty
+      ? visible
+      : (vectorKey) => duplicates.seen(vectorKey, visible) !== absent;
   }
 
-  /** Reads the vector of a name through a visible record: other records may no longer be stored. */
+  /** Reads the vector of a vector key through a visible record: other records may no longer be stored. */
   readerOf(visible: () => Visible, vectorOf?: VectorReader): VectorReader | undefined {
-    const { copies } = this;
-    if (vectorOf === undefined || copies.isEmpty) return vectorOf;
-    return (name) => {
-      const seen = copies.seen(name, visible());
-      return vectorOf(seen === absent ? name : seen);
+    const { duplicates } = this;
+    if (vectorOf === undefined || duplicates.isEmpty) return vectorOf;
+    return (vectorKey) => {
+      const seen = duplicates.seen(vectorKey, visible());
+      return vectorOf(seen === absent ? vectorKey : seen);
     };
   }
 }

@@ -1,6 +1,6 @@
-// Which vectors does a dense index have, under which names, and which of them are in memory?
+// Which vectors does a dense index have, under which vector keys, and which of them are in memory?
 //
-// Rows and graphs hold *names*, one for each distinct vector (names.ts, duplicate-vectors.ts). One of them is special: by cosine, the vector
+// Rows and graphs hold *vector keys*, one for each distinct vector (vector-keys.ts, duplicate-vectors.ts). One of them is special: by cosine, the vector
 // whose values are all zero has no direction. It is in neither of them, and its score is known.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
@@ -14,13 +14,13 @@ import {
 } from "./duplicate-vectors.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
 import { AttachedGraphs, type GraphSet, type SharedGraphs } from "./graph-set.ts";
-import { isEqualTo, Names } from "./names.ts";
 import { SearchedVectors } from "./searched-vectors.ts";
+import { isEqualTo, VectorKeys } from "./vector-keys.ts";
 import { type SharedVectorRows, VectorRows, VectorRowsView } from "./vector-rows.ts";
 
-/** Vectors that are read into memory between two looks at the clock, and names that are looked at. */
+/** Vectors that are read into memory between two looks at the clock, and vector keys that are looked at. */
 const readsPerFill = 64;
-const namesPerFill = 4_096;
+const keysPerFill = 4_096;
 
 type VectorOptions = {
   readonly dimension: number;
@@ -39,13 +39,13 @@ type VectorOptions = {
 };
 
 export class StoredVectors extends SearchedVectors {
-  names: Names;
+  vectorKeys: VectorKeys;
   readonly held: VectorRows;
   /** The greatest ordinal that was ever added; -1 before the first. */
   last = -1;
   readonly #options: VectorOptions;
   readonly #graphs: () => GraphSet | undefined;
-  /** The first name that is still to be read into memory; undefined when none is. */
+  /** The first vector key that is still to be read into memory; undefined when none is. */
   #fillFrom: number | undefined;
 
   /** @param graphs the graphs that serve searches */
@@ -54,7 +54,7 @@ export class StoredVectors extends SearchedVectors {
     super(dimension, metrics[metric]);
     this.#options = options;
     this.#graphs = graphs;
-    this.names = new Names(dimension, fingerprintKey, retire);
+    this.vectorKeys = new VectorKeys(dimension, fingerprintKey, retire);
     const { searchers: readers, cacheMax: heldMax, mayTake } = options;
     this.held = new VectorRows({ dimension, metric, readers, heldMax, mayTake, retire });
   }
@@ -63,12 +63,12 @@ export class StoredVectors extends SearchedVectors {
     return this.#graphs();
   }
 
-  get copies(): DuplicateVectors {
-    return this.names.copies;
+  get duplicates(): DuplicateVectors {
+    return this.vectorKeys.duplicates;
   }
 
   get directionless(): number {
-    return this.names.directionless;
+    return this.vectorKeys.directionless;
   }
 
   get waitingCount(): number {
@@ -86,7 +86,7 @@ export class StoredVectors extends SearchedVectors {
       metric: this.metric.name,
       graphs: this.graphs?.shared,
       rows: this.held.shared,
-      copies: this.copies.shared,
+      duplicates: this.duplicates.shared,
       directionless: this.directionless,
       count: this.count,
       last: this.last,
@@ -95,44 +95,46 @@ export class StoredVectors extends SearchedVectors {
 
   /** Records held. */
   get count(): number {
-    return this.vectorCount + this.names.copies.extraCount;
+    return this.vectorCount + this.vectorKeys.duplicates.extraCount;
   }
 
   /** Distinct vectors held. */
   get vectorCount(): number {
-    const directionless = this.names.directionless === absent ? 0 : 1;
+    const directionless = this.vectorKeys.directionless === absent ? 0 : 1;
     return (this.graphs?.count ?? 0) + this.held.waitingCount + directionless;
   }
 
   has(ordinal: number): boolean {
-    if (this.names.copies.nameOf(ordinal) !== absent) return true;
-    return this.isName(ordinal) && !this.names.copies.isHeadless(ordinal);
+    if (this.vectorKeys.duplicates.vectorKeyOf(ordinal) !== absent) return true;
+    return this.isVectorKey(ordinal) && !this.vectorKeys.duplicates.isHeadless(ordinal);
   }
 
-  isName(ordinal: number): boolean {
+  isVectorKey(ordinal: number): boolean {
     if (this.held.has(ordinal) || this.graphs?.has(ordinal)) return true;
-    return ordinal === this.names.directionless;
+    return ordinal === this.vectorKeys.directionless;
   }
 
   get memoryBytes(): number {
-    return this.held.memoryBytes + this.names.memoryBytes;
+    return this.held.memoryBytes + this.vectorKeys.memoryBytes;
   }
 
-  /** Whether a name that is held has this vector. */
-  isVectorOf(name: number, vector: Float32Array): boolean {
-    const held = this.held.vectorOf(name);
+  /** Whether a vector key that is held has this vector. */
+  isVectorOf(vectorKey: number, vector: Float32Array): boolean {
+    const held = this.held.vectorOf(vectorKey);
     if (held !== undefined) return isEqualTo(held, vector);
     // For a vector that is not in memory, the code and 64 bits of its hash are compared.
-    return name === this.names.directionless || (this.graphs?.reader.hasCode(name, vector) ?? false);
+    return (
+      vectorKey === this.vectorKeys.directionless || (this.graphs?.reader.hasCode(vectorKey, vector) ?? false)
+    );
   }
 
-  /** The vector of a name to link; undefined if it has no record any more or cannot be read. */
-  vectorToLink(name: number): Float32Array | undefined {
-    const held = this.held.vectorOf(name);
-    if (held !== undefined || !this.graphs?.has(name)) return held;
+  /** The vector of a vector key to link; undefined if it has no record any more or cannot be read. */
+  vectorToLink(vectorKey: number): Float32Array | undefined {
+    const held = this.held.vectorOf(vectorKey);
+    if (held !== undefined || !this.graphs?.has(vectorKey)) return held;
     const { readVector: read } = this.#options;
     let bytes: Uint8Array | undefined;
-    this.names.copies.each(name, (ordinal) => {
+    this.vectorKeys.duplicates.each(vectorKey, (ordinal) => {
       bytes = read?.(ordinal);
       return bytes === undefined;
     });
@@ -149,16 +151,16 @@ export class StoredVectors extends SearchedVectors {
     const from = this.#fillFrom;
     if (from === undefined) return false;
     this.#fillFrom = undefined;
-    const end = Math.min(this.last + 1, from + namesPerFill);
-    let name = from;
-    for (let reads = 0; name < end && reads < readsPerFill; name++) {
-      if (!this.graphs?.has(name) || this.held.has(name)) continue;
+    const end = Math.min(this.last + 1, from + keysPerFill);
+    let vectorKey = from;
+    for (let reads = 0; vectorKey < end && reads < readsPerFill; vectorKey++) {
+      if (!this.graphs?.has(vectorKey) || this.held.has(vectorKey)) continue;
       if (!this.held.mayHold()) return false;
-      const vector = this.vectorToLink(name);
-      if (vector !== undefined) this.held.hold(name, vector);
+      const vector = this.vectorToLink(vectorKey);
+      if (vector !== undefined) this.held.hold(vectorKey, vector);
       reads++;
     }
-    if (name <= this.last) this.#fillFrom = name;
+    if (vectorKey <= this.last) this.#fillFrom = vectorKey;
     return this.#fillFrom !== undefined;
   }
 
@@ -167,14 +169,14 @@ export class StoredVectors extends SearchedVectors {
     return this.#options.readVector !== undefined;
   }
 
-  /** A name has no record any more. */
-  forget(name: number): void {
-    if (name === this.names.directionless) this.names.directionless = absent;
-    this.held.remove(name);
+  /** A vector key has no record any more. */
+  forget(vectorKey: number): void {
+    if (vectorKey === this.vectorKeys.directionless) this.vectorKeys.directionless = absent;
+    this.held.remove(vectorKey);
   }
 
   close(): void {
-    this.names.clear();
+    this.vectorKeys.clear();
     this.held.close();
   }
 }
@@ -187,7 +189,7 @@ export type SharedVectors = {
   readonly metric: MetricName;
   readonly graphs: SharedGraphs | undefined;
   readonly rows: SharedVectorRows;
-  readonly copies: SharedDuplicateVectors;
+  readonly duplicates: SharedDuplicateVectors;
   readonly directionless: number;
   readonly count: number;
   readonly last: number;
@@ -196,17 +198,17 @@ export type SharedVectors = {
 export class AttachedVectors extends SearchedVectors {
   readonly graphs: AttachedGraphs | undefined;
   readonly rows: VectorRowsView;
-  readonly copies: DuplicateVectorsReader;
+  readonly duplicates: DuplicateVectorsReader;
   readonly directionless: number;
   readonly count: number;
   readonly last: number;
 
   /** @param slot of this thread */
-  constructor({ dimension, metric, graphs, rows, copies, ...others }: SharedVectors, slot: number) {
+  constructor({ dimension, metric, graphs, rows, duplicates, ...others }: SharedVectors, slot: number) {
     super(dimension, metrics[metric]);
     this.graphs = graphs && new AttachedGraphs(graphs, slot);
     this.rows = VectorRowsView.attach(this.metric, rows, slot);
-    this.copies = DuplicateVectorsReader.attach(copies);
+    this.duplicates = DuplicateVectorsReader.attach(duplicates);
     this.directionless = others.directionless;
     this.count = others.count;
     this.last = others.last;

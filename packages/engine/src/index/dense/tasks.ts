@@ -122,19 +122,23 @@ export type TruthRequest = {
 /** Bytes of a piece, which stays in the processor's cache for all queries. */
 const pieceBytes = 2 ** 20;
 
-function exactNeighbours({ metric: name, dimension, rows, queries, k }: TruthRequest): Candidates[] {
-  const metric = metrics[name];
+function exactNeighbours({ metric: vectorKey, dimension, rows, queries, k }: TruthRequest): Candidates[] {
+  const metric = metrics[vectorKey];
   const count = queries.length / dimension;
   const best: Candidates[] = new Array(count).fill(nothing);
   const layout = layOutBlock(dimension, 8 * pieceBytes);
-  for (const { bytes, rowBytes, names } of rows) {
+  for (const { bytes, rowBytes, vectorKeys } of rows) {
     const pieceRows = Math.max(1, Math.floor(pieceBytes / rowBytes));
-    for (let from = 0; from < names.length; from += pieceRows) {
+    for (let from = 0; from < vectorKeys.length; from += pieceRows) {
       const block = new Block(layout);
-      for (let row = from; row < Math.min(names.length, from + pieceRows); row++) {
-        if (names[row] === absent) continue;
+      for (let row = from; row < Math.min(vectorKeys.length, from + pieceRows); row++) {
+        if (vectorKeys[row] === absent) continue;
         const values = new Float32Array(bytes.buffer, bytes.byteOffset + row * rowBytes, dimension);
-        block.push(names[row], bytesOfFloats(values), metric.rowFactor(squaredNorm(values, 0, dimension)));
+        block.push(
+          vectorKeys[row],
+          bytesOfFloats(values),
+          metric.rowFactor(squaredNorm(values, 0, dimension)),
+        );
       }
       if (block.length === 0) continue;
       for (let i = 0; i < count; i++) {

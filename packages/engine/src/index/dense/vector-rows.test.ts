@@ -7,8 +7,8 @@ import { VectorRows, VectorRowsView } from "./vector-rows.ts";
 
 const dimension = 5;
 const metric = metrics.euclidean;
-const vectorOf = (name: number) =>
-  Float32Array.from({ length: dimension }, (_, i) => Math.sin((name % 40) * (i + 1)) + (name % 3));
+const vectorOf = (vectorKey: number) =>
+  Float32Array.from({ length: dimension }, (_, i) => Math.sin((vectorKey % 40) * (i + 1)) + (vectorKey % 3));
 const query = Float32Array.from([0.1, 0.5, -0.2, 0.9, 0.3]);
 
 const asMap = ({
@@ -21,9 +21,9 @@ const asMap = ({
   scores: ArrayLike<number>;
 }) => new Map(Array.from({ length: count }, (_, i) => [ordinals[i], scores[i]] as const));
 
-function bestOf(names: readonly number[], k: number): Map<number, number> {
-  const scores = Float64Array.from(names, (name) => exactScore(metric, query, vectorOf(name)));
-  return asMap(keepBest(Uint32Array.from(names), scores, names.length, k));
+function bestOf(vectorKeys: readonly number[], k: number): Map<number, number> {
+  const scores = Float64Array.from(vectorKeys, (vectorKey) => exactScore(metric, query, vectorOf(vectorKey)));
+  return asMap(keepBest(Uint32Array.from(vectorKeys), scores, vectorKeys.length, k));
 }
 
 type Act = { kind: "add" | "link" | "remove" | "view" | "compact" | "giveUp"; at: number };
@@ -70,53 +70,53 @@ describe("rows of vectors", () => {
             waiting.push(next);
           } else if (kind === "link" && waiting.length > 0) {
             // About in their order.
-            const [name] = waiting.splice(at % Math.min(4, waiting.length), 1);
-            rows.onLinked(name);
-            linked.push(name);
+            const [vectorKey] = waiting.splice(at % Math.min(4, waiting.length), 1);
+            rows.onLinked(vectorKey);
+            linked.push(vectorKey);
           } else if (kind === "remove") {
             const from = at % 2 === 0 ? waiting : linked;
             if (from.length === 0) continue;
-            const [name] = from.splice(at % from.length, 1);
-            rows.remove(name);
-            removed.add(name);
+            const [vectorKey] = from.splice(at % from.length, 1);
+            rows.remove(vectorKey);
+            removed.add(vectorKey);
           } else if (kind === "compact") rows.compact();
           else if (kind === "giveUp") rows.giveUp(1);
           else if (kind === "view" && views.length < 20) {
             const attached = VectorRowsView.attach(metric, rows.shared, 1);
-            const held = linked.filter((name) => rows.has(name));
+            const held = linked.filter((vectorKey) => rows.has(vectorKey));
             views.push({ view: rows.view, attached, waiting: [...waiting], linked: held });
           }
         }
         rows.check();
         expect(rows.waitingCount).toBe(waiting.length);
         expect(rows.waitingNames()).toEqual([...waiting].sort((a, b) => a - b));
-        for (const name of waiting) expect(rows.vectorOf(name)).toEqual(vectorOf(name));
-        const held = linked.filter((name) => rows.has(name));
+        for (const vectorKey of waiting) expect(rows.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
+        const held = linked.filter((vectorKey) => rows.has(vectorKey));
         expect(rows.linkedCount).toBe(held.length);
-        for (const name of held) expect(rows.vectorOf(name)).toEqual(vectorOf(name));
-        for (const { view, attached, ...names } of views)
+        for (const vectorKey of held) expect(rows.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
+        for (const { view, attached, ...vectorKeys } of views)
           for (const searched of [view, attached]) {
-            expect(searched.waitingCount).toBe(names.waiting.length);
-            expect(searched.linkedCount).toBe(names.linked.length);
-            const seen = names.waiting.filter((name) => !removed.has(name));
+            expect(searched.waitingCount).toBe(vectorKeys.waiting.length);
+            expect(searched.linkedCount).toBe(vectorKeys.linked.length);
+            const seen = vectorKeys.waiting.filter((vectorKey) => !removed.has(vectorKey));
             // Whatever was linked, copied or dropped since: the graphs that were described with the rows may not have it.
-            for (const name of seen) expect(searched.has(name)).toBe(true);
+            for (const vectorKey of seen) expect(searched.has(vectorKey)).toBe(true);
             const isSeen = new Set(seen);
-            expect(asMap(searched.searchWaiting(query, 7, (name) => isSeen.has(name)))).toEqual(
+            expect(asMap(searched.searchWaiting(query, 7, (vectorKey) => isSeen.has(vectorKey)))).toEqual(
               bestOf(seen, 7),
             );
-            const all = [...seen, ...names.linked.filter((name) => !removed.has(name))];
+            const all = [...seen, ...vectorKeys.linked.filter((vectorKey) => !removed.has(vectorKey))];
             const isHeld = new Set(all);
-            const scan = searched.scanAll(query, 7, () => (name) => isHeld.has(name));
+            const scan = searched.scanAll(query, 7, () => (vectorKey) => isHeld.has(vectorKey));
             expect(asMap(finishAtOnce(scan.search()))).toEqual(bestOf(all, 7));
-            // A row that was copied or dropped since is not found by its name, or is where it was.
+            // A row that was copied or dropped since is not found by its vector key, or is where it was.
             const distances = new Float64Array(all.length);
             searched.distancesOf(query, Uint32Array.from(all), all.length, distances);
-            for (const [i, name] of all.entries()) {
-              expect(searched.has(name)).toBe(!Number.isNaN(distances[i]));
-              if (!searched.has(name)) continue;
-              expect(metric.score(distances[i])).toBe(exactScore(metric, query, vectorOf(name)));
-              expect(searched.vectorOf(name)).toEqual(vectorOf(name));
+            for (const [i, vectorKey] of all.entries()) {
+              expect(searched.has(vectorKey)).toBe(!Number.isNaN(distances[i]));
+              if (!searched.has(vectorKey)) continue;
+              expect(metric.score(distances[i])).toBe(exactScore(metric, query, vectorOf(vectorKey)));
+              expect(searched.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
             }
           }
         for (const free of retired.splice(0)) free();
@@ -129,7 +129,7 @@ describe("rows of vectors", () => {
 
   test("a vector that is removed after it was linked is not found any more by a search that begins later", () => {
     const rows = new VectorRows({ dimension, metric: "euclidean" });
-    for (const name of [1, 2, 3]) rows.add(name, vectorOf(name));
+    for (const vectorKey of [1, 2, 3]) rows.add(vectorKey, vectorOf(vectorKey));
     rows.onLinked(2);
     rows.remove(2);
     // Nobody remembers that it was closed.
@@ -139,10 +139,11 @@ describe("rows of vectors", () => {
 
   test("being linked moves nothing and takes no memory", () => {
     const rows = new VectorRows({ dimension: 64, metric: "dot_product" });
-    for (let name = 0; name < 5_000; name++) rows.add(name, new Float32Array(64).fill(name));
+    for (let vectorKey = 0; vectorKey < 5_000; vectorKey++)
+      rows.add(vectorKey, new Float32Array(64).fill(vectorKey));
     const { memoryBytes, view } = rows;
     expect(memoryBytes).toBeLessThan(1.1 * 5_000 * 4 * 64);
-    for (let name = 0; name < 5_000; name++) rows.onLinked(name);
+    for (let vectorKey = 0; vectorKey < 5_000; vectorKey++) rows.onLinked(vectorKey);
     expect(rows.memoryBytes).toBe(memoryBytes);
     expect(rows.view.waiting).toEqual([]);
     expect(rows.view.blocks).toEqual(view.blocks);
@@ -151,10 +152,10 @@ describe("rows of vectors", () => {
   test("no more linked vectors are held than may be, but for those of one block, and memory that is asked back is given", () => {
     const rows = new VectorRows({ dimension: 64, metric: "dot_product", heldMax: 10_000 });
     const values = new Float32Array(64).fill(1);
-    for (let name = 0; name < 50_000; name++) {
-      rows.add(name, values);
-      rows.onLinked(name);
-      if (name % 1_000 === 0) expect(rows.linkedCount).toBeLessThanOrEqual(10_000);
+    for (let vectorKey = 0; vectorKey < 50_000; vectorKey++) {
+      rows.add(vectorKey, values);
+      rows.onLinked(vectorKey);
+      if (vectorKey % 1_000 === 0) expect(rows.linkedCount).toBeLessThanOrEqual(10_000);
     }
     expect(rows.linkedCount).toBeGreaterThan(5_000);
     // The newest.
@@ -175,9 +176,9 @@ describe("rows of vectors", () => {
       mayTake: (more) => rows.memoryBytes + more <= bytes,
     });
     const values = new Float32Array(64).fill(1);
-    for (let name = 0; name < 100_000; name++) {
-      rows.add(name, values);
-      rows.onLinked(name);
+    for (let vectorKey = 0; vectorKey < 100_000; vectorKey++) {
+      rows.add(vectorKey, values);
+      rows.onLinked(vectorKey);
     }
     expect(rows.memoryBytes).toBeLessThan(bytes + 2 ** 21);
     expect(rows.linkedCount).toBeGreaterThan(10_000);

@@ -15,7 +15,7 @@
 // Who reads a block that is gone keeps it alive. A number of a block is used again when nobody can know it as that of another (`retire`).
 //
 // What the owner does to rows and what a reader may rely on are one agreement, so both are in this file. Invariants (see check):
-//   1. The map has each name once, with the slot of its row: number of the block * capacity + row. Other rows are removed ones.
+//   1. The map has each vector key once, with the slot of its row: number of the block * capacity + row. Other rows are removed ones.
 //   2. Names ascend in a block. A row's factor is that of its values; its padding is zero.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
@@ -53,7 +53,7 @@ const blocksOfLimit = 8;
 /** A block is copied when a quarter of its rows is removed, and so many at least. */
 const removedShare = 0.25;
 const removedMin = 256;
-/** Bytes that one step of a compaction copies. */
+/** Bytes that one step of a compaction duplicates. */
 const copiedBytes = 2 ** 22;
 /** Memory for so many bytes of rows is asked for at a time. */
 const askedBytes = 2 ** 20;
@@ -69,7 +69,7 @@ const layoutFor = (dimension: number, heldMax: number, readers: number, bytesMax
   return layOutBlock(dimension, Math.min(bytesMax, bytes + 2 ** 16), readers);
 };
 
-/** Bytes of the rows of so many vectors. @param pages of 1,024 names with one */
+/** Bytes of the rows of so many vectors. @param pages of 1,024 vector keys with one */
 export function rowsBytes(dimension: number, rows: number, pages = Math.ceil(rows / 1_024)): number {
   const layout = layOutBlock(dimension, blockBytesMax);
   const full = Math.floor(rows / layout.capacity);
@@ -96,8 +96,8 @@ export type RowsOfBlock = {
   /** Row by row; the first `4 * dimension` bytes of each are f32 values. */
   readonly bytes: Uint8Array;
   readonly rowBytes: number;
-  /** The names of the rows at the time of the call; `absent` for those that are not linked. */
-  readonly names: Uint32Array;
+  /** The vector keys of the rows at the time of the call; `absent` for those that are not linked. */
+  readonly vectorKeys: Uint32Array;
 };
 
 /** The slots of a call of `distancesOf`. */
@@ -159,13 +159,13 @@ export class VectorRowsView {
   }
 
   /** Whether a vector can be read here. One whose row was copied since cannot: it is read from the store. */
-  has(name: number): boolean {
-    return this.#slotOf(name) !== absent;
+  has(vectorKey: number): boolean {
+    return this.#slotOf(vectorKey) !== absent;
   }
 
-  /** The vector of a name: a view of its row; undefined if it cannot be read here. */
-  vectorOf(name: number): Float32Array | undefined {
-    const slot = this.#slotOf(name);
+  /** The vector of a vector key: a view of its row; undefined if it cannot be read here. */
+  vectorOf(vectorKey: number): Float32Array | undefined {
+    const slot = this.#slotOf(vectorKey);
     if (slot === absent) return undefined;
     const { capacity, rowBits, dimension } = this.layout;
     const block = this.blocks[slot >>> rowBits] as Block;
@@ -173,10 +173,10 @@ export class VectorRowsView {
     return block.floats.subarray(at, at + dimension);
   }
 
-  /** Writes the exact distances of the first `count` names; NaN for those that cannot be read here. `query` is borrowed. */
-  distancesOf(query: Float32Array, names: Uint32Array, count: number, distances: Float64Array): void {
+  /** Writes the exact distances of the first `count` vector keys; NaN for those that cannot be read here. `query` is borrowed. */
+  distancesOf(query: Float32Array, vectorKeys: Uint32Array, count: number, distances: Float64Array): void {
     if (slots.length < count) slots = new Uint32Array(2 * count);
-    for (let i = 0; i < count; i++) slots[i] = this.#slotOf(names[i]);
+    for (let i = 0; i < count; i++) slots[i] = this.#slotOf(vectorKeys[i]);
     exactDistances(this, query, slots, count, distances);
   }
 
@@ -210,31 +210,31 @@ export class VectorRowsView {
     return new RowScan(this, segments, { query, k, visible });
   }
 
-  /** The slot of a name's row; `absent` for a row that was made later. */
-  #slotOf(name: number): number {
-    const slot = this.#places.get(name);
+  /** The slot of a vector key's row; `absent` for a row that was made later. */
+  #slotOf(vectorKey: number): number {
+    const slot = this.#places.get(vectorKey);
     if (slot !== absent) {
       // Of a number that has no block here the end is 0, or none. The map can be a later one, but names no row of these blocks as another's:
       // numbers of blocks, and pages of the map, are used again when nobody can begin to search this view (`retire`).
       if ((slot & this.#rowMask) < this.#ends[slot >>> this.#rowBits]) return slot;
     }
-    return this.waiting.length === 0 ? absent : this.#waitingSlotOf(name);
+    return this.waiting.length === 0 ? absent : this.#waitingSlotOf(vectorKey);
   }
 
   /**
    * The slot of a vector that waited. The map does not have it any more where its row was copied since, or its block dropped; and who has
    * attached to the graphs may not find a vector there that was linked since.
    */
-  #waitingSlotOf(name: number): number {
+  #waitingSlotOf(vectorKey: number): number {
     for (const { number, first, end } of this.waiting) {
       const block = this.blocks[number] as Block;
       let [low, high] = [first, end];
       while (low < high) {
         const middle = (low + high) >>> 1;
-        if (block.ordinalOf(middle) < name) low = middle + 1;
+        if (block.ordinalOf(middle) < vectorKey) low = middle + 1;
         else high = middle;
       }
-      if (low < end && block.ordinalOf(low) === name && block.stateOf(low) !== removed)
+      if (low < end && block.ordinalOf(low) === vectorKey && block.stateOf(low) !== removed)
         return number * this.layout.capacity + low;
     }
     return absent;
@@ -340,24 +340,24 @@ export class VectorRows {
     };
   }
 
-  has(name: number): boolean {
-    return this.#places.get(name) !== absent;
+  has(vectorKey: number): boolean {
+    return this.#places.get(vectorKey) !== absent;
   }
 
   /** A vector, as a view of its row; undefined if it is not held. */
-  vectorOf(name: number): Float32Array | undefined {
-    const found = this.#find(name);
+  vectorOf(vectorKey: number): Float32Array | undefined {
+    const found = this.#find(vectorKey);
     if (found === undefined) return undefined;
     const at = found.held.block.rowAt(found.row);
     return found.held.block.floats.subarray(at, at + this.dimension);
   }
 
   /** A vector of finite values waits, and is copied. Names ascend. */
-  add(name: number, vector: Float32Array): void {
-    assertAscending(name, this.#last);
-    this.#push(name, vector, waiting).waiting++;
+  add(vectorKey: number, vector: Float32Array): void {
+    assertAscending(vectorKey, this.#last);
+    this.#push(vectorKey, vector, waiting).waiting++;
     this.#waiting++;
-    this.#last = name;
+    this.#last = vectorKey;
     // A vector that waits is held in any case; where memory is short, others make room for so many.
     if (this.#granted === 0 && !this.#ask()) {
       this.#granted = Math.ceil(askedBytes / this.#layout.rowBytes);
@@ -372,9 +372,9 @@ export class VectorRows {
   }
 
   /** Holds a vector that is linked already, and was read. Names ascend. */
-  hold(name: number, vector: Float32Array): void {
+  hold(vectorKey: number, vector: Float32Array): void {
     this.#granted--;
-    const held = this.#push(name, vector, linked);
+    const held = this.#push(vectorKey, vector, linked);
     held.block.setState(held.block.length - 1, linked);
     held.linked++;
     this.#linked++;
@@ -390,17 +390,17 @@ export class VectorRows {
   }
 
   /** Names ascend among the rows of each state, and so in every block. */
-  #push(name: number, vector: Float32Array, state: typeof waiting | typeof linked): Held {
+  #push(vectorKey: number, vector: Float32Array, state: typeof waiting | typeof linked): Held {
     const squared = squaredNorm(vector, 0, this.dimension);
-    invariant(Number.isFinite(squared), `the vector of ordinal ${name} has a value that is not finite`);
+    invariant(Number.isFinite(squared), `the vector of ordinal ${vectorKey} has a value that is not finite`);
     const { capacity } = this.#layout;
     let held = this.#open[state];
     if (held === undefined || held.block.length === capacity || held === this.#compaction?.from) {
       held = this.#take(new Block(this.#layout));
       this.#open[state] = held;
     }
-    const row = held.block.push(name, bytesOfFloats(vector), this.metric.rowFactor(squared));
-    this.#places.set(name, held.number * capacity + row);
+    const row = held.block.push(vectorKey, bytesOfFloats(vector), this.metric.rowFactor(squared));
+    this.#places.set(vectorKey, held.number * capacity + row);
     this.#view = undefined;
     return held;
   }
@@ -429,8 +429,8 @@ export class VectorRows {
   }
 
   /** The graphs that serve have the vector now. */
-  onLinked(name: number): void {
-    const found = this.#find(name);
+  onLinked(vectorKey: number): void {
+    const found = this.#find(vectorKey);
     if (found === undefined || found.held.block.stateOf(found.row) !== waiting) return;
     found.held.block.setState(found.row, linked);
     found.held.waiting--;
@@ -442,8 +442,8 @@ export class VectorRows {
   }
 
   /** No version sees the vector any more. */
-  remove(name: number): void {
-    const found = this.#find(name);
+  remove(vectorKey: number): void {
+    const found = this.#find(vectorKey);
     if (found === undefined) return;
     const { held, row } = found;
     if (held.block.stateOf(row) === waiting) {
@@ -454,7 +454,7 @@ export class VectorRows {
       this.#linked--;
     }
     held.block.setState(row, removed);
-    this.#places.delete(name);
+    this.#places.delete(vectorKey);
     this.#view = undefined;
     if (held.waiting + held.linked === 0) this.#drop(held);
   }
@@ -535,14 +535,14 @@ export class VectorRows {
 
   /** Names that wait, ascending. */
   waitingNames(): number[] {
-    const names: number[] = [];
+    const vectorKeys: number[] = [];
     for (const { block, waiting: count, first } of this.#held)
       for (let row = first, left = count; left > 0; row++)
         if (block.stateOf(row) === waiting) {
-          names.push(block.ordinalOf(row));
+          vectorKeys.push(block.ordinalOf(row));
           left--;
         }
-    return names.sort((a, b) => a - b);
+    return vectorKeys.sort((a, b) => a - b);
   }
 
   /** The linked rows, for another thread to read. */
@@ -551,7 +551,7 @@ export class VectorRows {
     return this.#held.map(({ block }) => ({
       bytes: block.bytes.subarray(rowsAt, rowsAt + block.length * rowBytes),
       rowBytes,
-      names: Uint32Array.from({ length: block.length }, (_, row) =>
+      vectorKeys: Uint32Array.from({ length: block.length }, (_, row) =>
         block.stateOf(row) === linked ? block.ordinalOf(row) : absent,
       ),
     }));
@@ -581,19 +581,25 @@ export class VectorRows {
       invariant(block.length <= capacity, `the block ${number} has ${block.length} rows`);
       const here = { waiting: 0, linked: 0 };
       for (let row = 0; row < block.length; row++) {
-        const name = block.ordinalOf(row);
-        invariant(row === 0 || block.ordinalOf(row - 1) < name, `the name ${name} does not ascend`);
+        const vectorKey = block.ordinalOf(row);
+        invariant(
+          row === 0 || block.ordinalOf(row - 1) < vectorKey,
+          `the vector key ${vectorKey} does not ascend`,
+        );
         const at = block.rowAt(row);
         const factor = this.metric.rowFactor(squaredNorm(block.floats, at, this.dimension));
         const kept = block.factorOf(row);
-        invariant(kept === factor, `the factor of ${name} is ${kept} instead of ${factor}`);
+        invariant(kept === factor, `the factor of ${vectorKey} is ${kept} instead of ${factor}`);
         for (let i = this.dimension; i < dimensionPadded; i++)
-          invariant(block.floats[at + i] === 0, `the padding of the row of ${name} is not zero`);
+          invariant(block.floats[at + i] === 0, `the padding of the row of ${vectorKey} is not zero`);
         const state = block.stateOf(row);
         if (state === removed) continue;
         here[state === waiting ? "waiting" : "linked"]++;
-        const slot = this.#places.get(name);
-        invariant(slot === number * capacity + row, `the map has ${name} at ${slot}, and a row of ${number}`);
+        const slot = this.#places.get(vectorKey);
+        invariant(
+          slot === number * capacity + row,
+          `the map has ${vectorKey} at ${slot}, and a row of ${number}`,
+        );
       }
       invariant(
         here.waiting === counted.waiting && here.linked === counted.linked,
@@ -607,8 +613,8 @@ export class VectorRows {
     invariant(rows === this.#places.size, `${rows} rows for ${this.#places.size} names`);
   }
 
-  #find(name: number): { held: Held; row: number } | undefined {
-    const slot = this.#places.get(name);
+  #find(vectorKey: number): { held: Held; row: number } | undefined {
+    const slot = this.#places.get(vectorKey);
     if (slot === absent) return undefined;
     const { rowBits, capacity } = this.#layout;
     return { held: this.#byNumber[slot >>> rowBits] as Held, row: slot & (capacity - 1) };

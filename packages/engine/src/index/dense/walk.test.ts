@@ -114,7 +114,7 @@ test("an empty graph has no walk", () => {
   const pair = filled({ dataType: "f32" }, "euclidean");
   for (const ordinal of [...pair.rows.keys()]) remove(pair, ordinal);
   const walk = pair.hnsw.reader.walk(new Float32Array(dimension), { beam: 10, isAmong: false });
-  expect(walk.names.filter((name) => name !== absent)).toEqual([]);
+  expect(walk.vectorKeys.filter((vectorKey) => vectorKey !== absent)).toEqual([]);
 });
 
 test("a reader tells the pass of its last search: the widened one, one among allowed nodes, or none", () => {
@@ -125,18 +125,18 @@ test("a reader tells the pass of its last search: the widened one, one among all
   const begin = (options: Parameters<typeof reader.begin>[3]) => reader.begin(query, 10, visible, options);
   begin({ ef: 33 });
   expect(reader.lastPass).toEqual({ beam: 33, isAmong: false });
-  expect(reader.walk(query, { beam: 33, isAmong: false }).names.length).toBeGreaterThan(33);
-  for (const name of reader.walk(query, { beam: 200, isAmong: false }).names)
-    if (name !== absent) expect(pair.rows.has(name)).toBe(true);
+  expect(reader.walk(query, { beam: 33, isAmong: false }).vectorKeys.length).toBeGreaterThan(33);
+  for (const vectorKey of reader.walk(query, { beam: 200, isAmong: false }).vectorKeys)
+    if (vectorKey !== absent) expect(pair.rows.has(vectorKey)).toBe(true);
   begin({});
   expect([reader.chosen, reader.lastPass]).toEqual(["scan all vectors", null]);
   const allowed = OrdinalBitmap.of(Uint32Array.from({ length: 300 }, (_, i) => 5 * i));
   begin({ ef: 40, allowed, way: "graph" });
   expect(reader.lastPass).toMatchObject({ isAmong: true });
-  const among = reader.walk(query, reader.lastPass as GraphPass, allowed).names;
+  const among = reader.walk(query, reader.lastPass as GraphPass, allowed).vectorKeys;
   expect(among.length).toBeGreaterThan(40);
   // Besides the allowed ones there can be the one that the upper levels lead to.
-  expect(among.filter((name) => !allowed.has(name)).length).toBeLessThanOrEqual(1);
+  expect(among.filter((vectorKey) => !allowed.has(vectorKey)).length).toBeLessThanOrEqual(1);
   begin({ ef: 40, allowed: OrdinalBitmap.of(Uint32Array.of(0, 5, 10)), way: "scan" });
   expect([reader.chosen, reader.lastPass]).toEqual(["scan matching vectors", null]);
 });

@@ -6,7 +6,13 @@
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { countIn, type SharedCounts } from "./counters.ts";
 import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
-import { type Row, RowReader, type RowSource, RowsReader, type SharedRows } from "./rows-reader.ts";
+import {
+  type Row,
+  RowReader,
+  type RowSource,
+  type SharedTermRows,
+  TermRowsReader,
+} from "./term-rows-reader.ts";
 import type { UnitsTest } from "./word-test.ts";
 
 /** Numbers of rows that are read at a step. */
@@ -18,7 +24,7 @@ const attemptsMax = 3;
 export type SharedForms = {
   readonly dictionary: SharedDictionary;
   readonly counts: SharedCounts;
-  readonly rows: SharedRows;
+  readonly rows: SharedTermRows;
 };
 
 /** Forms, for reading. */
@@ -110,7 +116,7 @@ export class AttachedForms extends FormsReader {
   readonly #counts: SharedCounts;
 
   constructor({ dictionary, counts, rows }: SharedForms) {
-    super(new AttachedDictionary(dictionary), new RowsReader(rows));
+    super(new AttachedDictionary(dictionary), new TermRowsReader(rows));
     this.#counts = counts;
   }
 

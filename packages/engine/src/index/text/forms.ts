@@ -5,7 +5,7 @@
 //
 //   dictionary   form -> number
 //   counts       by number: how many records have a word of the form
-//   rows         of each record: the numbers of its forms, as numbers of a row (record-rows.ts)
+//   rows         of each record: the numbers of its forms, as numbers of a row (term-rows.ts)
 //
 // The index does not store a form's term: the analyzer computes it. The rows keep the counts right when records are removed, and make
 // them right for the searched version: a search subtracts the rows of records that it does not see. When many forms have no record
@@ -16,11 +16,11 @@ import type { Steps } from "../../base/steps.ts";
 import { Counters } from "./counters.ts";
 import { Dictionary, type DictionaryState, numbersPerStep } from "./dictionary.ts";
 import { FormsReader, numbersOf, type SharedForms } from "./forms-reader.ts";
-import { FrozenRows, imagesFor, type RowsState } from "./frozen-rows.ts";
-import { RecordRows } from "./record-rows.ts";
+import { FrozenTermRows, imagesFor, type TermRowsState } from "./frozen-term-rows.ts";
+import { TermRows } from "./term-rows.ts";
 
 /** What a checkpoint stores, besides the columns and bytes. */
-export type FormsState = { readonly dictionary: DictionaryState; readonly rows: RowsState };
+export type FormsState = { readonly dictionary: DictionaryState; readonly rows: TermRowsState };
 
 /** Forms without records are dropped when there are this many, and a quarter of all. */
 const unusedMax = 1_024;
@@ -30,7 +30,7 @@ const sweptPerRemoval = 1_024;
 
 export class Forms extends FormsReader {
   declare protected dictionary: Dictionary;
-  declare readonly rows: RecordRows;
+  declare readonly rows: TermRows;
   readonly #counts = new Counters();
   /** By number: 1 + the ordinal added last that has it. */
   readonly #lastAdded = new Counters();
@@ -42,7 +42,7 @@ export class Forms extends FormsReader {
   /** While those without records are dropped: the next number. */
   #swept: number | undefined;
 
-  constructor(dictionary = new Dictionary(), rows = new RecordRows()) {
+  constructor(dictionary = new Dictionary(), rows = new TermRows()) {
     super(dictionary, rows);
   }
 
@@ -143,7 +143,7 @@ export class Forms extends FormsReader {
     const columns = images.length - rows.segments.length;
     const forms = new Forms(
       Dictionary.restored(dictionary, images.slice(0, columns)),
-      new RecordRows(FrozenRows.restored(rows, images.slice(columns))),
+      new TermRows(FrozenTermRows.restored(rows, images.slice(columns))),
     );
     for (let number = 0; number < dictionary.numbersEnd; number++) {
       forms.#grow();

@@ -215,7 +215,7 @@ function columnBytes(terms: number, characters: number): number {
   return slots + 2 * words + lengths + units + 2 * countersBytes(terms);
 }
 
-/** Of rows (record-rows.ts) that have numbers of ascending terms: each as its distance from the one before. */
+/** Of rows (term-rows.ts) that have numbers of ascending terms: each as its distance from the one before. */
 function rowBytes(records: number, postings: number, terms: number): number {
   const distance = (terms * records) / Math.max(1, postings);
   return 9 * records + postings * (distance < 64 ? 1 : distance < 512 ? 1.5 : 2);

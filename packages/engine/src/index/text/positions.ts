@@ -1,16 +1,16 @@
 // Where in its text does a record have a term?
 //
 // A position is the index of a word among the words of the text, from 0. Words without a term count, so that a phrase can check the
-// distances of its words. Each record has one row of bytes (record-rows.ts):
+// distances of its words. Each record has one row of bytes (term-rows.ts):
 //
 //   | term - the term before | bytes of its positions | position - the one before | ... |   for each term, by ascending number
 //
 // All are varints. A term takes about three bytes and a position one.
 
 import { invariant } from "../../base/invariant.ts";
-import type { RowsState } from "./frozen-rows.ts";
-import { RecordRows } from "./record-rows.ts";
-import { RowReader, type RowSource, widthOf } from "./rows-reader.ts";
+import type { TermRowsState } from "./frozen-term-rows.ts";
+import { TermRows } from "./term-rows.ts";
+import { RowReader, type RowSource, widthOf } from "./term-rows-reader.ts";
 
 /** Positions, for reading. */
 export class PositionsReader {
@@ -37,10 +37,10 @@ export class PositionsReader {
 }
 
 export class Positions extends PositionsReader {
-  declare readonly rows: RecordRows;
+  declare readonly rows: TermRows;
 
   /** @param rows of positions from a checkpoint; absent: none */
-  constructor(rows: RecordRows = new RecordRows()) {
+  constructor(rows: TermRows = new TermRows()) {
     super(rows);
   }
 
@@ -97,7 +97,7 @@ export class Positions extends PositionsReader {
   }
 }
 
-export type PositionsState = RowsState;
+export type PositionsState = TermRowsState;
 
 /** Decodes positions from the given number of bytes of gaps. */
 function positionsIn(reader: RowReader, bytes: number): Uint32Array {

@@ -18,7 +18,7 @@ import { Bm25 } from "./bm25.ts";
 import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
 import { AttachedForms, type FormsReader, type SharedForms } from "./forms-reader.ts";
 import { PositionsReader } from "./positions.ts";
-import { RowsReader, type SharedRows } from "./rows-reader.ts";
+import { type SharedTermRows, TermRowsReader } from "./term-rows-reader.ts";
 import { testOf, type WordTest } from "./word-test.ts";
 
 /** Words that are analysed at a step. */
@@ -128,7 +128,7 @@ export class TermReader {
 // ---- How does another thread read a text index?
 //
 // The owner describes its parts as they are at a moment (`SharedText`), and posts that; the thread attaches them. The parts keep
-// everything about the records that the thread's version sees: see attached-parts.ts, dictionary-reader.ts, forms-reader.ts and rows-reader.ts.
+// everything about the records that the thread's version sees: see attached-parts.ts, dictionary-reader.ts, forms-reader.ts and term-rows-reader.ts.
 
 /** The parts of an index that a search reads. The writer replaces parts only while it restores the index. */
 export type TextParts = {
@@ -151,7 +151,7 @@ export type SharedText = {
   readonly b: number;
   readonly dictionary: SharedDictionary;
   readonly postings: SharedParts;
-  readonly positions: SharedRows | null;
+  readonly positions: SharedTermRows | null;
   readonly forms: SharedForms | null;
 };
 
@@ -163,7 +163,7 @@ export function attachText(shared: SharedText, slot: number): TextParts {
     bm25: new Bm25(k1, b),
     dictionary: new AttachedDictionary(shared.dictionary),
     postings: attachPostings(shared.postings, slot),
-    positions: positions && new PositionsReader(new RowsReader(positions)),
+    positions: positions && new PositionsReader(new TermRowsReader(positions)),
     forms: forms && new AttachedForms(forms),
   };
 }

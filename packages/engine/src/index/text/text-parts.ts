@@ -22,10 +22,10 @@ import { PostingIndex, type PostingOptions, type PostingState } from "../inverte
 import { Bm25 } from "./bm25.ts";
 import { Dictionary, type DictionaryState } from "./dictionary.ts";
 import { Forms, type FormsState } from "./forms.ts";
-import { FrozenRows, imagesFor } from "./frozen-rows.ts";
+import { FrozenTermRows, imagesFor } from "./frozen-term-rows.ts";
 import { Positions, type PositionsState } from "./positions.ts";
-import { RecordRows } from "./record-rows.ts";
 import type { SharedText, TextParts } from "./term-reader.ts";
+import { TermRows } from "./term-rows.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 export type TextOptions = ArenaOptions & {
@@ -180,7 +180,7 @@ export class OwnedTextParts implements TextParts {
     const loadAll = (images: Uint8Array[]) => load([...columns, ...rows, ...forms, ...images]);
     this.postings = await PostingIndex.restored(this.#postingOptions, state.postings, loadAll, task);
     if (state.positions !== null)
-      this.positions = new Positions(new RecordRows(FrozenRows.restored(state.positions, rows)));
+      this.positions = new Positions(new TermRows(FrozenTermRows.restored(state.positions, rows)));
     if (state.forms !== null) this.forms = await task.finish(Forms.restored(state.forms, forms));
     await task.finish(this.vocabulary.restore(Dictionary.restored(state.dictionary, columns)));
   }

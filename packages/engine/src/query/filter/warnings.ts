@@ -21,8 +21,8 @@ import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { Steps } from "../../base/steps.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import { readHead } from "../../collection/head.ts";
+import type { KeyFilter } from "../../collection/key-filter.ts";
 import { RecordReader } from "../../collection/record.ts";
-import type { Rows } from "../../collection/rows.ts";
 import { ordinalKey } from "../../collection/tables.ts";
 import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
 import { affirmedLeavesOf, type Filter, type Leaf, leavesOf } from "../../filter/filter.ts";
@@ -48,11 +48,15 @@ type Warned = { readonly warnings: readonly Warning[] };
 export const told = (found: Warned | null): { warnings?: Warning[] } =>
   found === null || found.warnings.length === 0 ? {} : { warnings: [...found.warnings] };
 
-/** @param filter of the caller, together with that of its rows. @param rows null: the caller sees all records */
-export function* findVisible(version: FilteredVersion, filter: Filter, rows: Rows | null): Steps<Found> {
+/** @param filter of the caller, together with that of its rows. @param keyFilter null: the caller sees all records */
+export function* findVisible(
+  version: FilteredVersion,
+  filter: Filter,
+  keyFilter: KeyFilter | null,
+): Steps<Found> {
   const reads = nothingRead();
   const set = yield* visibleMatches(noting(version, reads), filter);
-  if (set.count > 0 || rows !== null) return { set, warnings: [] };
+  if (set.count > 0 || keyFilter !== null) return { set, warnings: [] };
   const absent = yield* absentWhereNoneMatch(version, filter, reads);
   return { set, warnings: yield* warningsOf(version, filter, absent) };
 }

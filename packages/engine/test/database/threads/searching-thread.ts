@@ -14,14 +14,16 @@ type Asked = {
   name: string;
   call: SearchKind | "upsert" | "delete";
   args: unknown;
-  rows?: Filter;
+  keyFilter?: Filter;
   timeoutMs?: number;
 };
 
 const calls = new Calls(parentPort, {
   ...database.handlers,
-  ask({ name, call: asked, args, rows, timeoutMs }: Asked): Promise<unknown> {
-    const collection = (rows === undefined ? database : database.restrictedTo(rows)).collection(name);
+  ask({ name, call: asked, args, keyFilter, timeoutMs }: Asked): Promise<unknown> {
+    const collection = (keyFilter === undefined ? database : database.restrictedTo(keyFilter)).collection(
+      name,
+    );
     const options = timeoutMs === undefined ? undefined : { timeoutMs };
     if (asked === "upsert" || asked === "delete") return collection[asked](args as never, options);
     return collection.search(asked, args as never, options);

@@ -1,6 +1,6 @@
 // Is every answer of a dense reader right for its version, while the owner builds, sweeps, replaces and forgets?
 //
-// Vectors repeat, and some are zero: names have copies, come and go as heads of their rings, and one has no direction. Jobs of builders are
+// Vectors repeat, and some are zero: vector keys have duplicates, come and go as heads of their rings, and one has no direction. Jobs of builders are
 // done late and by turns, so the tail is never empty for long. Graphs are small, so that there are several, and are given up.
 
 import { finishAtOnce } from "../../../src/base/steps.ts";
@@ -152,7 +152,7 @@ export const denseDriver: HammerDriver = {
     // The end of one lets the next begin, which holds the graphs again.
     do endCheckpoints(index);
     while (builders.work() || checkpointsOf.get(index)?.length);
-    (index as HnswIndex).check((name) => vectorOf(seed, name));
+    (index as HnswIndex).check((vectorKey) => vectorOf(seed, vectorKey));
   },
   ask,
   vectorOf: (seed, ordinal) => bytesOfFloats(vectorOf(seed, ordinal)),

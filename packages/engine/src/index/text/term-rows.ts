@@ -3,18 +3,18 @@
 // A row of numbers for each record: where it has its terms (positions.ts), or which forms its words have (forms.ts). Numbers are
 // varints: seven bits a byte, the lowest first, 0x80 where more follow.
 //
-// Rows are stored one after the other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it (frozen-rows.ts), and
+// Rows are stored one after the other in *segments*, by ascending ordinals. The last one is open; `freeze` closes it (frozen-term-rows.ts), and
 // from then on its bytes never change: another thread writes a checkpoint straight from them.
 //
-// Other threads read rows as they were at a moment (rows-reader.ts). So ordinals, beginnings and bytes lie in shared memory, those of a
+// Other threads read rows as they were at a moment (term-rows-reader.ts). So ordinals, beginnings and bytes lie in shared memory, those of a
 // frozen segment in one piece, and what is written is never moved or overwritten: what grows or shrinks is replaced.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import { firstFrom } from "../ordinal-sets.ts";
-import { checkRows, FrozenRows, type RowsState } from "./frozen-rows.ts";
-import { placeIn, type Row, type RowSource, type SharedRows } from "./rows-reader.ts";
+import { checkRows, FrozenTermRows, type TermRowsState } from "./frozen-term-rows.ts";
+import { placeIn, type Row, type RowSource, type SharedTermRows } from "./term-rows-reader.ts";
 
 /** Bytes at which the open segment is closed. */
 const openBytesMax = 2 ** 26;
@@ -25,8 +25,8 @@ const numberBytesMax = 5;
 /** Bytes of an empty open segment. */
 const openBytesMin = 256;
 
-export class RecordRows implements RowSource {
-  readonly #frozen: FrozenRows;
+export class TermRows implements RowSource {
+  readonly #frozen: FrozenTermRows;
   // The open segment. Of a row that was forgotten the ordinal stays.
   #ordinals = new Growable(Uint32Array, 16, true);
   #begins = new Growable(Uint32Array, 16, true);
@@ -37,7 +37,7 @@ export class RecordRows implements RowSource {
   #openCount = 0;
 
   /** @param frozen rows of a checkpoint; absent: none */
-  constructor(frozen = new FrozenRows()) {
+  constructor(frozen = new FrozenTermRows()) {
     this.#frozen = frozen;
   }
 
@@ -139,7 +139,7 @@ export class RecordRows implements RowSource {
   }
 
   /** What another thread needs to read the rows that there are now, those that are forgotten included. */
-  get shared(): SharedRows {
+  get shared(): SharedTermRows {
     return {
       segments: this.#frozen.shared,
       open: {
@@ -169,7 +169,7 @@ export class RecordRows implements RowSource {
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
-  save(end: number): { state: RowsState; images: Uint8Array[] } {
+  save(end: number): { state: TermRowsState; images: Uint8Array[] } {
     return this.#frozen.save(end);
   }
 

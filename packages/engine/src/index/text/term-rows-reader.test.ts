@@ -2,8 +2,8 @@ import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
 import { Counters, countIn } from "./counters.ts";
-import { RecordRows } from "./record-rows.ts";
-import { type Row, RowReader, RowsReader } from "./rows-reader.ts";
+import { TermRows } from "./term-rows.ts";
+import { type Row, RowReader, TermRowsReader } from "./term-rows-reader.ts";
 
 const numbersOf = (row: Row | undefined): number[] | undefined => {
   if (row === undefined) return undefined;
@@ -16,10 +16,10 @@ const numbersOf = (row: Row | undefined): number[] | undefined => {
 test("a reader has the rows of its moment, whatever is written, forgotten, frozen and joined", () => {
   const next = randomNumbers(4);
   const integer = (end: number) => Math.floor(next() * end);
-  const rows = new RecordRows();
+  const rows = new TermRows();
   const held = new Map<number, number[]>();
   let end = 0;
-  const moments: { reader: RowsReader; held: Map<number, number[]>; end: number }[] = [];
+  const moments: { reader: TermRowsReader; held: Map<number, number[]>; end: number }[] = [];
   for (let round = 0; round < 200; round++) {
     for (let i = integer(40); i > 0; i--) {
       end += 1 + integer(3);
@@ -35,7 +35,7 @@ test("a reader has the rows of its moment, whatever is written, forgotten, froze
     }
     if (integer(4) === 0) rows.freeze(end - integer(20));
     rows.check(held.size);
-    moments.push({ reader: new RowsReader(posted(rows.shared)), held: new Map(held), end });
+    moments.push({ reader: new TermRowsReader(posted(rows.shared)), held: new Map(held), end });
     if (moments.length > 6) moments.splice(integer(6), 1);
     for (const moment of moments) {
       for (const [ordinal, numbers] of moment.held)

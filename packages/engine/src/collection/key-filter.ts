@@ -1,8 +1,8 @@
 // Which records exist for a caller that may only see those that match a filter?
 //
-//   Rows        the filter, read once, in the thread that takes the request
-//   RowFilter   the same as it accompanies a request to the writer
-//   RowRules    what the writer checks: only it knows the version that a write changes
+//   KeyFilter   the filter, read once, in the thread that takes the request
+//   WriterKeyFilter   the same as it accompanies a request to the writer
+//   KeyFilterRules    what the writer checks: only it knows the version that a write changes
 //
 // A hidden record is treated as if it did not exist, with one exception: its id cannot be taken, because the record would be overwritten.
 
@@ -18,7 +18,7 @@ import type { Reader } from "../storage/store.ts";
 import { type Operation, RecordReader, readOperations, storedRecord } from "./record.ts";
 
 /** The filter of a caller. Can be posted to another thread. */
-export type RowFilter = {
+export type WriterKeyFilter = {
   readonly filter: unknown;
   /** Fields that are compared by time. */
   readonly times: readonly string[];
@@ -26,7 +26,7 @@ export type RowFilter = {
   readonly isSingle?: boolean;
 };
 
-export class Rows {
+export class KeyFilter {
   /** As it was given: JSON. */
   readonly given: GivenFilter;
   readonly #filter: Filter;
@@ -46,38 +46,38 @@ export class Rows {
   }
 
   /** For the writer. */
-  toWriter(isTime: IsTime): RowFilter {
+  toWriter(isTime: IsTime): WriterKeyFilter {
     const times = leavesOf(this.#filter).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
     return { filter: this.given, times };
   }
 }
 
 /** Checks a filter for `Database.restrictedTo`. @throws invalid_filter */
-export function checkRowFilter(given: GivenFilter): void {
-  new Rows(given);
+export function checkFilterOfKey(given: GivenFilter): void {
+  new KeyFilter(given);
 }
 
 /** What both allow; null stands for every record. */
-export function within(rows: Rows | null, filter: Filter | null, isTime: IsTime): Filter | null {
-  return both(rows?.at(isTime) ?? null, filter);
+export function within(keyFilter: KeyFilter | null, filter: Filter | null, isTime: IsTime): Filter | null {
+  return both(keyFilter?.at(isTime) ?? null, filter);
 }
 
 /** The filter that the writer was sent. */
-export function filterOfRows({ filter, times }: RowFilter): Filter {
+export function filterOfKey({ filter, times }: WriterKeyFilter): Filter {
   const read = finishAtOnce(readFilter(filter)) as Filter;
   return withTimes(read, (field) => times.includes(field));
 }
 
 /** The rules for a write of a caller. */
-export class RowRules {
+export class KeyFilterRules {
   readonly #reader: Reader;
   readonly #predicate: Predicate;
   readonly #isSingle: boolean;
 
-  constructor(reader: Reader, rows: RowFilter) {
+  constructor(reader: Reader, keyFilter: WriterKeyFilter) {
     this.#reader = reader;
-    this.#predicate = new Predicate(filterOfRows(rows));
-    this.#isSingle = rows.isSingle ?? false;
+    this.#predicate = new Predicate(filterOfKey(keyFilter));
+    this.#isSingle = keyFilter.isSingle ?? false;
   }
 
   /** Whether a live record has the id and is visible to the caller. */

@@ -1,10 +1,17 @@
 // How are rows stored that do not change any more?
 //
-// In segments by ascending ordinals (rows-reader.ts has their layout). A row that is removed is only marked. When more than half of a
+// In segments by ascending ordinals (term-rows-reader.ts has their layout). A row that is removed is only marked. When more than half of a
 // segment's rows are removed, the rest is rewritten, together with the rest of the segment before it if both are small.
 
 import { invariant } from "../../base/invariant.ts";
-import { blockOf, columnsOf, placeIn, type Row, type RowColumns, type SharedRows } from "./rows-reader.ts";
+import {
+  blockOf,
+  columnsOf,
+  placeIn,
+  type Row,
+  type RowColumns,
+  type SharedTermRows,
+} from "./term-rows-reader.ts";
 
 /** The most rows and bytes of a joined segment. */
 const joinedRowsMax = 8_192;
@@ -14,31 +21,31 @@ const joinedBytesMax = 2 ** 22;
 const segmentBytes = 600;
 
 /** Rows, and which of them were forgotten. */
-type MarkedRows = RowColumns & {
+type MarkedTermRows = RowColumns & {
   /** By row, 1: it was forgotten. */
   readonly forgotten: Uint8Array;
 };
 
-type Segment = MarkedRows & { forgottenCount: number };
+type Segment = MarkedTermRows & { forgottenCount: number };
 
 /** What a checkpoint stores of a segment, besides its bytes. */
 type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
 
-export type RowsState = { readonly segments: readonly SegmentState[] };
+export type TermRowsState = { readonly segments: readonly SegmentState[] };
 
 /** Allocates the bytes of rows of a checkpoint. */
-export function imagesFor({ segments }: RowsState): Uint8Array[] {
+export function imagesFor({ segments }: TermRowsState): Uint8Array[] {
   return segments.map(({ ordinals, byteCount }) => blockOf(ordinals.length, byteCount).bytes);
 }
 
-export class FrozenRows {
+export class FrozenTermRows {
   #segments: Segment[] = [];
   /** Rows that are not forgotten. */
   #count = 0;
 
   /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
-  static restored({ segments }: RowsState, images: readonly Uint8Array[]): FrozenRows {
-    const rows = new FrozenRows();
+  static restored({ segments }: TermRowsState, images: readonly Uint8Array[]): FrozenTermRows {
+    const rows = new FrozenTermRows();
     rows.#segments = segments.map((state, i) => {
       const { forgotten } = state;
       const columns = columnsOf(images[i].buffer as SharedArrayBuffer, state.ordinals.length);
@@ -63,7 +70,7 @@ export class FrozenRows {
   }
 
   /** Appends copies of rows of greater ordinals, those that are forgotten left out. */
-  append(rows: MarkedRows): void {
+  append(rows: MarkedTermRows): void {
     const frozen = livingOf([rows]);
     if (frozen.ordinals.length > 0) this.#segments.push(frozen);
     this.#count += frozen.ordinals.length;
@@ -117,7 +124,7 @@ export class FrozenRows {
   }
 
   /** What another thread needs to read the segments that there are now. */
-  get shared(): SharedRows["segments"] {
+  get shared(): SharedTermRows["segments"] {
     return this.#segments.map((segment) => ({
       block: segment.ordinals.buffer as SharedArrayBuffer,
       rows: segment.ordinals.length,
@@ -135,7 +142,7 @@ export class FrozenRows {
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`: the state and the bytes. */
-  save(end: number): { state: RowsState; images: Uint8Array[] } {
+  save(end: number): { state: TermRowsState; images: Uint8Array[] } {
     const kept = this.#segments.filter((segment) => lastOf(segment) < end);
     const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
       ordinals: ordinals.slice(),
@@ -185,7 +192,7 @@ const bytesOf = ({ ordinals, begins, forgotten, bytes }: Segment): number =>
   ordinals.byteLength + begins.byteLength + forgotten.byteLength + bytes.length;
 
 /** A segment of the rows of others that are not forgotten. */
-function livingOf(sources: readonly MarkedRows[]): Segment {
+function livingOf(sources: readonly MarkedTermRows[]): Segment {
   let rows = 0;
   let length = 0;
   for (const { ordinals, begins, forgotten } of sources)

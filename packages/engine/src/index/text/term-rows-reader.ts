@@ -1,4 +1,4 @@
-// How are the rows of records read (record-rows.ts), in any thread?
+// How are the rows of records read (term-rows.ts), in any thread?
 //
 // A frozen segment is one piece of shared memory:
 //
@@ -26,7 +26,7 @@ export type RowColumns = {
 };
 
 /** Rows as they are at a moment. Can be posted to another thread. */
-export type SharedRows = {
+export type SharedTermRows = {
   /** By ascending ordinals. */
   readonly segments: readonly {
     readonly block: SharedArrayBuffer;
@@ -54,11 +54,11 @@ export const blockOf = (rows: number, bytes: number): RowColumns =>
   columnsOf(new SharedArrayBuffer(8 * rows + 4 + bytes), rows);
 
 /** The rows of another thread. */
-export class RowsReader implements RowSource {
-  readonly #shared: SharedRows;
+export class TermRowsReader implements RowSource {
+  readonly #shared: SharedTermRows;
   readonly #columns = new Map<number, RowColumns>();
 
-  constructor(shared: SharedRows) {
+  constructor(shared: SharedTermRows) {
     this.#shared = shared;
   }
 

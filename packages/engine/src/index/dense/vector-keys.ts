@@ -1,6 +1,6 @@
-// Under which name does a vector lie in the index?
+// Under which vector key does a vector lie in the index?
 //
-// Equal vectors have one name (duplicate-vectors.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
+// Equal vectors have one vector key (duplicate-vectors.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
 // equal, and every score by them is the same.
 
 import { absent } from "../ordinal-map.ts";
@@ -8,17 +8,17 @@ import { DuplicateVectors, type DuplicateVectorsState } from "./duplicate-vector
 import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
 
 /** What a checkpoint stores. */
-export type NamesState = {
+export type VectorKeysState = {
   readonly key: FingerprintKey;
   readonly fingerprints: Uint32Array;
-  readonly copies: DuplicateVectorsState;
-  /** The name of the vector without direction; `absent`: there is none. */
+  readonly duplicates: DuplicateVectorsState;
+  /** The vector key of the vector without direction; `absent`: there is none. */
   readonly directionless: number;
 };
 
-export class Names {
-  readonly copies: DuplicateVectors;
-  /** The name of the vector whose values are all zero, where that has no direction; else `absent`. */
+export class VectorKeys {
+  readonly duplicates: DuplicateVectors;
+  /** The vector key of the vector whose values are all zero, where that has no direction; else `absent`. */
   directionless: number = absent;
   /** The vector that was read last: owned, and overwritten by the next one. */
   readonly vector: Float32Array;
@@ -29,7 +29,7 @@ export class Names {
 
   /** @param retire see Copies */
   constructor(dimension: number, key: FingerprintKey, retire?: (free: () => void) => void) {
-    this.copies = new DuplicateVectors(retire);
+    this.duplicates = new DuplicateVectors(retire);
     this.vector = new Float32Array(dimension);
     this.bytes = new Uint8Array(this.vector.buffer);
     this.#words = new Uint32Array(this.vector.buffer);
@@ -37,16 +37,16 @@ export class Names {
     this.#fingerprints = new Fingerprints(key);
   }
 
-  /** Restores from a checkpoint. Returns the names of which the checkpoint has no record. */
+  /** Restores from a checkpoint. Returns the vector keys of which the checkpoint has no record. */
   static restored(
     dimension: number,
-    state: NamesState,
+    state: VectorKeysState,
     retire?: (free: () => void) => void,
-  ): { names: Names; empty: number[] } {
-    const names = new Names(dimension, state.key, retire);
-    names.#fingerprints.restore(state.fingerprints);
-    names.directionless = state.directionless;
-    return { names, empty: names.copies.restore(state.copies) };
+  ): { vectorKeys: VectorKeys; empty: number[] } {
+    const vectorKeys = new VectorKeys(dimension, state.key, retire);
+    vectorKeys.#fingerprints.restore(state.fingerprints);
+    vectorKeys.directionless = state.directionless;
+    return { vectorKeys, empty: vectorKeys.duplicates.restore(state.duplicates) };
   }
 
   /** Makes these little-endian f32 values, `4 * dimension` bytes at any offset, the vector that the next calls are about. */
@@ -61,35 +61,35 @@ export class Names {
     return this.#words.every((word) => word === 0);
   }
 
-  /** The name of the vector; `absent`: it has none yet. @param isEqual whether a name is held, with this vector */
-  find(isEqual: (name: number, vector: Float32Array) => boolean): number {
-    return this.#fingerprints.find(this.#words, (name) => isEqual(name, this.vector));
+  /** The vector key of the vector; `absent`: it has none yet. @param isEqual whether a vector key is held, with this vector */
+  find(isEqual: (vectorKey: number, vector: Float32Array) => boolean): number {
+    return this.#fingerprints.find(this.#words, (vectorKey) => isEqual(vectorKey, this.vector));
   }
 
-  /** Assigns a name to the vector that `find` did not find. @param isHeld whether a name is in use */
-  add(name: number, isHeld: (name: number) => boolean): void {
-    this.#fingerprints.add(name, isHeld);
+  /** Assigns a vector key to the vector that `find` did not find. @param isHeld whether a vector key is in use */
+  add(vectorKey: number, isHeld: (vectorKey: number) => boolean): void {
+    this.#fingerprints.add(vectorKey, isHeld);
   }
 
-  /** What a checkpoint stores of the names that it contains: their records below `end`. */
-  state(isCheckpointed: (name: number) => boolean, end: number): NamesState {
+  /** What a checkpoint stores of the vector keys that it contains: their records below `end`. */
+  state(isCheckpointed: (vectorKey: number) => boolean, end: number): VectorKeysState {
     const isDirectionlessKept = this.directionless < end;
-    const kept = (name: number) =>
-      isCheckpointed(name) || (isDirectionlessKept && name === this.directionless);
+    const kept = (vectorKey: number) =>
+      isCheckpointed(vectorKey) || (isDirectionlessKept && vectorKey === this.directionless);
     return {
       key: this.#key,
       fingerprints: this.#fingerprints.entries(kept),
-      copies: this.copies.state(kept, end),
+      duplicates: this.duplicates.state(kept, end),
       directionless: isDirectionlessKept ? this.directionless : absent,
     };
   }
 
   get memoryBytes(): number {
-    return this.copies.memoryBytes + this.#fingerprints.memoryBytes + this.bytes.byteLength;
+    return this.duplicates.memoryBytes + this.#fingerprints.memoryBytes + this.bytes.byteLength;
   }
 
   clear(): void {
-    this.copies.clear();
+    this.duplicates.clear();
     this.#fingerprints.clear();
     this.directionless = absent;
   }
