@@ -1,7 +1,7 @@
 // How is a set of ordinals computed from others?
 //
 // In words of its own, in place: an operation allocates nothing, and the bits are counted once, at the end. Allocating shared memory is the
-// greatest cost of a set: for a million ordinals 50 µs, as against 15 µs for an operation (docs/decisions/filters.md). So builders that are
+// greatest cost of a set: for a million ordinals 50 µs, as against 15 µs for an operation. So builders that are
 // no longer needed leave their words to later ones.
 
 import { invariant } from "../base/invariant.ts";

@@ -6,7 +6,7 @@ import type { WeightedTerm } from "./query.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
 /**
- * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md). By masking: for each record, and more
+ * What a search among allowed records takes, in nanoseconds, as measured. By masking: for each record, and more
  * where ordinals have gaps; for each window of a segment and term; and for each posting. By looking up: for each allowed record, and for
  * each term of it. Both ways: for each segment and term.
  */
