@@ -2,7 +2,7 @@
 //
 // V8 marks the old generation of a heap, in threads of its own and in pauses of some milliseconds, when it has grown by less than the young one may
 // be large. With the sizes that V8 chooses itself, that was after every hundred requests, and cost as much as the searches
-// (docs/decisions/garbage.md). The server sets other sizes; this test counts what V8 tells of its collections.
+// (docs/decisions/memory.md). The server sets other sizes; this test counts what V8 tells of its collections.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

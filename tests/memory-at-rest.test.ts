@@ -1,6 +1,6 @@
 // Does a server that has nothing to do take little memory?
 //
-// `quiver serve` as it starts, compiled into one file a thread (docs/decisions/memory-at-rest.md). It took 353 MB before.
+// `quiver serve` as it starts, compiled into one file a thread (docs/decisions/memory.md).
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -52,7 +52,7 @@ type Fusion = {
 
 /**
  * For legs of unequal quality: the weaker one has half the weight, and a small k emphasises top ranks. These are round figures, not the
- * optimum of a parameter search (docs/decisions/hybrid-weights.md has the table).
+ * optimum of a parameter search (docs/decisions/ranking.md has the table).
  */
 const unequalLegs: Fusion = { fusion_constant_k: 1, fusion_weights: { dense: 0.5, text: 1 } };
 

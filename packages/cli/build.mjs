@@ -3,7 +3,7 @@
 //   node packages/cli/build.mjs     writes dist: main.js, a file for each thread that it starts, the kernels, the console, licences.txt
 //
 // A thread of Node.js holds the text and the tables of every module that it has loaded. Loaded one by one, those of a server with two serving
-// threads are 3,500 modules, and half of its memory at rest (docs/decisions/memory-at-rest.md). A file for each thread has only what that
+// threads are 3,500 modules, and half of its memory at rest (docs/decisions/memory.md). A file for each thread has only what that
 // thread uses; of the others no thread knows. What only some commands need is in files beside main.js, loaded with these commands.
 //
 // Lines and names of functions stay, so that a stack trace can be read. Comments and all characters beyond ASCII go: with one such character,

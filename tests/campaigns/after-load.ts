@@ -615,10 +615,8 @@ export const missesOf = (results: readonly WayResult[], most: { atOnce: number; 
 function figuresOf(results: readonly WayResult[]): Figures {
   return Object.fromEntries(
     results.map(({ way, moments }) => [
-      `${way}: greatest ratio to the steady state (of that to itself; ms) after ${moments.map(({ seconds }) => seconds).join(", ")} s`,
-      moments
-        .map(({ worst, noise, worstMs }) => `${rounded(worst)} (${rounded(noise)}; ${rounded(worstMs)})`)
-        .join(", "),
+      `${way}: ratio (noise) after ${moments.map(({ seconds }) => seconds).join(", ")} s`,
+      moments.map(({ worst, noise }) => `${rounded(worst)} (${rounded(noise)})`).join(", "),
     ]),
   );
 }

@@ -1,4 +1,4 @@
-// How are the results of a campaign's long run written into docs (mostly docs/reliability.md)?
+// How are the results of a campaign's long run written into docs/reliability.md?
 //
 // The page has a pair of comments for each campaign, `<!-- figures: NAME -->` and `<!-- end -->`; the text between them is replaced by a
 // table. Everything else on the page is written by hand.

@@ -82,7 +82,6 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   {
     title: "Search",
     entries: [
-      "docs/dense-index.md",
       "docs/text-search.md",
       "docs/sparse-search.md",
       "docs/filters.md",

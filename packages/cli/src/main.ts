@@ -12,9 +12,9 @@ import { exitCodes } from "./exit-codes.ts";
 // What a process cannot change of itself, so the server begins again with it, as the same process:
 //   - glibc gives each thread heaps of its own and keeps what was freed in each; with two heaps a server that runs for long holds a third
 //     less memory (tools/launch.mjs, which sets the same). And after it has freed a large buffer it keeps all as large, up to 32 MB, unless a
-//     threshold is given (docs/decisions/memory-at-rest.md).
+//     threshold is given (docs/decisions/memory.md).
 //   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests
-//     (docs/decisions/garbage.md).
+//     (docs/decisions/memory.md).
 const heaps = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
 const youngGeneration = "--max-semi-space-size";
 const given = `${process.execArgv.join(" ")} ${process.env.NODE_OPTIONS ?? ""}`.replaceAll("_", "-");

@@ -20,6 +20,12 @@ test("the lowest recall of several orders of arrival is shown, in bold if it is 
   expect(lines.at(-1)).toBe("| bits | **0.980** · – · 1.000 | – · – · – | – · – · – |");
 });
 
+test("a kind of data on which only hnswlib finds too little is left out", () => {
+  expect(tableByData([found("auto", 0.99), found("hnswlib", 0.5)])).toEqual([
+    "No case of `auto` or `f32` has a recall below 98.5 %.",
+  ]);
+});
+
 test("a case that failed with an error counts as no results", () => {
   const broken: Case = { ...found("f32", 1), counted: undefined };
   expect(tableByData([found("f32", 1), broken]).at(-1)).toContain("| – · **fault** · – |");

@@ -20,7 +20,7 @@ import { findConfigFile, type ResolvedSettings, resolveSettings, type SettingInp
 export async function serve(flags: SettingInputs["flags"], env: SettingInputs["env"]): Promise<number> {
   const resolved = resolveSettings({ flags, env, file: findConfigFile(flags, env) });
   // The old generation may double before it is marked. By its own measure V8 lets it grow by a tenth, and then marks after every few requests
-  // (docs/decisions/garbage.md).
+  // (docs/decisions/memory.md).
   setFlagsFromString("--heap-growing-percent=100");
   const server = await start(resolved);
   announce(server, resolved.config);

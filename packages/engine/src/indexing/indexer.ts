@@ -21,7 +21,7 @@
 //     client that writes a lot waits for the indexes itself.
 //
 // Adding a record to an index is cheap, so a search adds the records that are missing: scanning them separately would cost the same, and
-// the work would be lost (docs/decisions/fresh-tail.md). An index with expensive insertion first puts records into a mutable buffer that
+// the work would be lost (docs/decisions/shared-readers.md). An index with expensive insertion first puts records into a mutable buffer that
 // searches scan, and links them in the background. `linkedEnd` says how far it is. A version is *complete* when every index has linked
 // all of its records.
 //

@@ -49,7 +49,7 @@ class ResultWithMetadata implements SearchResult {
   }
 }
 
-/** One for all results: a getter for each would cost ten times as much, and so would a table of the texts (docs/decisions/identities.md). */
+/** One for all results: a getter for each would cost ten times as much, and so would a table of the texts. */
 const parsedWhenRead: PropertyDescriptor = {
   enumerable: true,
   configurable: true,

@@ -1,7 +1,7 @@
 // What does a store's file contain, read without LMDB?
 //
 // A user whose disk has flipped a bit asks `quiver check` what is hit, and `quiver repair` to save the rest. LMDB cannot answer: a walk
-// with its cursors in a process of its own crashes, ends at the first damaged page, or misses entries silently (docs/decisions/weight.md).
+// with its cursors in a process of its own crashes, ends at the first damaged page, or misses entries silently (docs/decisions/store.md).
 //
 // LMDB trusts its file, so a damaged one can crash it. `LmdbFile` is our own read-only reader. It reads the newest state of a data.mdb
 // as of the moment of opening, and checks every number in the file before using it. It returns what is readable and skips the

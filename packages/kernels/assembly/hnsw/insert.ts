@@ -233,7 +233,7 @@ export function keptIds(scratch: usize): usize {
 
 /**
  * Chooses up to `limit` of `count` sorted candidates as links of `owner`, beside the `length` ids that `keptIds` begins with.
- * Keys may be products or distances, but links are chosen by distance, see docs/decisions/hnsw-dot-product.md. Writes the ids to
+ * Keys may be products or distances, but links are chosen by distance, see docs/decisions/hnsw-graph.md. Writes the ids to
  * `keptIds`, and returns how many there are then.
  */
 export function select(

@@ -5,8 +5,8 @@
 // the graph of all nodes serves every set of them.
 //
 // Differences: a list is extended only until three quarters of a full one are allowed, rather than always read to two hops, because with
-// half of the nodes allowed one further list is enough (docs/decisions/filters.md has what more and less cost). And the search begins not only at the node that the upper levels lead to, but also at a sample of the allowed
-// nodes, for these may be far from the query, and then nothing allowed is near that node.
+// half of the nodes allowed one further list is enough, and half of a list loses recall (docs/decisions/filters.md). And the search begins
+// not only at the node that the upper levels lead to, but also at a sample of the allowed nodes, for these may be far from the query, and then nothing allowed is near that node.
 //
 //   allowed   a bit for each slot, in scratch memory
 //   seeds     allowed nodes, spread over all of them

@@ -42,7 +42,7 @@ const pauseMaxMs = 10_000;
 
 /**
  * Of the heap of a thread: three times what V8 calls a semi-space. By default it grows to four times this, and then V8 marks the old
- * generation after every few requests (docs/decisions/garbage.md).
+ * generation after every few requests (docs/decisions/memory.md).
  */
 const maxYoungGenerationSizeMb = 24;
 

@@ -19,7 +19,7 @@ export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
   binary: 5,
 };
 
-/** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-dot-product.md. */
+/** How candidates for links are found: by product (0) or by distance (1). See docs/decisions/hnsw-graph.md. */
 export const buildModes: Readonly<Record<MetricName, number>> = { cosine: 1, euclidean: 1, dot_product: 0 };
 
 /** The parameters of a type of codes. */

@@ -8,7 +8,7 @@
 // proves that no partial sum overflowed): such rows are candidates always.
 //
 // On glove100-100k (200 queries, k = 10 and 100) never more than k + 2 rows were computed in f64. At worst, when all rows tie,
-// all are, in time linear in them. What else was considered: docs/decisions/flat-exactness.md.
+// all are, in time linear in them. What else was considered: docs/decisions/hnsw-speed.md.
 //
 // Between two steps rows may be added and removed: a scan goes on with the rows that there were when it began, and passes over those that
 // are removed by the time it comes to them.

@@ -1,7 +1,7 @@
 // What does a dense search cost, by following links or by comparing vectors?
 //
-// Estimates in microseconds, as measured on vectors of 32 to 768 dimensions (docs/decisions/allowed.md). They only serve for comparison:
-// the cheapest way is chosen.
+// Estimates in microseconds, as measured on vectors of 32 to 768 dimensions. They only serve for comparison: the cheapest way is chosen
+// (how often rightly: docs/decisions/filters.md).
 
 import type { SearchedVectors } from "./searched-vectors.ts";
 

@@ -13,8 +13,7 @@
 // the fewest pairs are joined where there are too many. Pairs with one value are never parted, so a bucket of one
 // value can have any number of them. It is read only where no bitmap knows the answer, and then in steps.
 //
-// What was tried: bit slices of the values' ranks take a third of the memory, and 40 passes over all records in place of one
-// (docs/decisions/filters.md).
+// What was tried: bit slices of the values' ranks take a third of the memory, and 40 passes over all records in place of one.
 
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";

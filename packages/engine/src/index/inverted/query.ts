@@ -39,7 +39,7 @@ export function explainedTermsPerStep(records: number): number {
 // ---- What does a search among allowed records cost, by scanning all postings and by looking these records up?
 
 /**
- * What a search among allowed records takes, in nanoseconds, as measured (docs/decisions/allowed.md). By masking: for each record, and more
+ * What a search among allowed records takes, in nanoseconds, as measured. By masking: for each record, and more
  * where ordinals have gaps; for each window of a segment and term; and for each posting. By looking up: for each allowed record, and for
  * each term of it. Both ways: for each segment and term.
  */
