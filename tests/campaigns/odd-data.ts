@@ -5,7 +5,7 @@
 //
 //   npm run campaign odd-data -- --short                     auto and f32, one mode for each case, drawn by the seed
 //   npm run campaign odd-data -- --only one-hot,bits --metric cosine --type auto --mode in-place,engine
-//   npm run campaign odd-data -- --settings all --figures    everything, and the tables of docs/dense-index.md: hours
+//   npm run campaign odd-data -- --settings all --figures    everything, and the tables of tests/odd-data/results.md: hours
 //   npm run campaign odd-data -- --mode drawn --figures      the same with one mode for each case
 //
 // Each case depends only on the seed and on its names, so naming it repeats it.

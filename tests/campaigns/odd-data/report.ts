@@ -1,4 +1,4 @@
-// How are the figures of the battery shown in docs/dense-index.md?
+// How are the figures of the battery shown in tests/odd-data/results.md?
 //
 // By kind of data and metric: the lowest recall of all orders of arrival, next to hnswlib's. By type of codes: how many cases meet the
 // requirements, and the recall of the median and the worst case.
@@ -11,7 +11,7 @@ import { emptyQueriesMax, itselfFirstMin, recallMin } from "./marks.ts";
 /** Replaces the tables. @param command repeats the run */
 export function writeFigures(cases: readonly Case[], command: string): void {
   const lines = [captionOf(command), "", ...tableByType(cases), "", ...tableByData(cases)];
-  rewrite("dense-index.md", (text) => withLines(text, "odd-data", lines));
+  rewrite("../tests/odd-data/results.md", (text) => withLines(text, "odd-data", lines));
 }
 
 type Faulty = Pick<Case, "counted">;
