@@ -62,8 +62,8 @@ describe("contents", () => {
 
   test("a document that is not listed, and one that does not exist, are errors", () => {
     expect(() => arrange([...documents, "docs/new.md"], [])).toThrow("no entry for docs/new.md");
-    const without = documents.filter((path) => path !== "docs/filters.md");
-    expect(() => arrange(without, [])).toThrow("no document docs/filters.md");
+    const without = documents.filter((path) => path !== "docs/guide/filters.md");
+    expect(() => arrange(without, [])).toThrow("no document docs/guide/filters.md");
   });
 
   test("a link to a decision has the part of its title that names it", () => {

@@ -92,8 +92,8 @@ export type Health = {
  *
  * @example
  * ```ts no-run
- * import { createClient } from "@quiverdb/client";
- * const client = createClient({ url: process.env.QUIVER_URL, apiKey: process.env.QUIVER_API_KEY });
+ * import { connect } from "@quiverdb/client";
+ * const client = connect("http://127.0.0.1:8443", { apiKey: process.env.QUIVER_API_KEY });
  * const books = await client.createCollection({ name: "books", dense_vector: { enabled: true, dimension: 2 } });
  * await books.createDenseIndex({ distance_metric_type: "cosine" });
  * await books.upsert([{ id: "dune", dense_values: [0.9, 0.1] }]);
@@ -151,11 +151,11 @@ export class QuiverClient extends Database {
    *
    * @example
    * ```ts no-run
-   * import { createClient } from "@quiverdb/client";
+   * import { connect } from "@quiverdb/client";
    * declare const adminKey: string;
    * declare const url: string;
-   * const session = await createClient({ url }).createSession({ username: "admin", password: adminKey });
-   * const client = createClient({ url, apiKey: session.access_token });
+   * const session = await connect(url).createSession({ username: "admin", password: adminKey });
+   * const client = connect(url, { apiKey: session.access_token });
    * ```
    */
   createSession(credentials: CreateSession, call: CallOptions = {}): Promise<Session> {

@@ -1,7 +1,7 @@
 // Which filters fit the metadata of a collection? Types alone.
 //
 // `Collection<Article>` accepts only filters on fields of `Article`, with operators and operands of their types. A field is a path
-// (docs/filters.md): `a.b` is the key `b` of the object at `a`, an array stands for its elements, and dots and backslashes of a key are
+// (docs/guide/filters.md): `a.b` is the key `b` of the object at `a`, an array stands for its elements, and dots and backslashes of a key are
 // written with a backslash before them. Paths are followed five levels deep; below, a field cannot be named in a typed filter.
 
 import type { FieldOperators, Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";

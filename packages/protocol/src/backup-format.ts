@@ -4,8 +4,18 @@
 //   block    u8 kind | u8 compression (0 none, 1 zstd) | u16 0 | u32 bytes in the file | u32 bytes unpacked | u32 rows
 //            | u32 CRC-32 of the 16 bytes before and of the block's bytes in the file | bytes
 //
-// Numbers are little-endian. The first block is the header, as uncompressed JSON, so that a program can identify a file without reading all
-// of it; the last block is the end, with the SHA-256 of all bytes before it. docs/backup.md describes the contents.
+// Numbers are little-endian unless said otherwise. Blocks stand in the order of their kinds, any number of kinds 2 to 4:
+//
+//   1 header     JSON, never compressed: collection, indexes, version, hash, since, first_ordinal, next_ordinal, live, dense, sparse, text,
+//                next_transaction, sequence and epoch of the last log entry (absent in older files: 0), created_ms
+//   2 versions   u53 version (big-endian, 8 bytes) | hash (32) | u53 milliseconds | u53 live vectors | u32 first ordinal | u32 opened (big-endian)
+//   3 closed     u53 version | u32 part (both big-endian) | u32 bytes | ordinals, u32 each
+//   4 records    u32 ordinal (big-endian) | u32 bytes | record | u32 bytes | dense values, f32 each; by ascending ordinal
+//   5 end        JSON: sha256 of all bytes before this block
+//
+// A program can identify a file by its header, without reading all of it. A record is laid out as in engine/collection/record.ts. A block is
+// compressed if that makes it smaller. An incremental file has `since` (version and hash), the versions and closed ordinals after it, and the
+// records with ordinals from `first_ordinal` on.
 
 /** Incremented when the format or the meaning of any part changes. Files of a newer format are rejected. */
 export const backupFormatNumber = 1;

@@ -1,4 +1,4 @@
-// What can the published Python client do with the server? Its recorded requests, and docs/python.md, which must say the same.
+// What can the published Python client do with the server? Its recorded requests, and docs/guide/python.md, which must say the same.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -73,8 +73,8 @@ test("an id with reserved characters is found where the program has quoted it", 
   expect((await server.ask(`${path}/a%2Fb`)).json.id).toBe("a/b");
 });
 
-test("docs/python.md says of every method whether it works", () => {
-  const page = readFileSync(join(import.meta.dirname, "../../../docs/python.md"), "utf8");
+test("docs/guide/python.md says of every method whether it works", () => {
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/guide/python.md"), "utf8");
   const rows = [...page.matchAll(/^\| `([^`]+)` \| (works|does not work)\b.* \|$/gm)];
   const said = rows.map(([, call, verdict]) => [call, verdict]).sort();
   const seen = recorded(adminKey).map(({ call, refused }) => [

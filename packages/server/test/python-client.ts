@@ -7,14 +7,14 @@
 import type { ErrorCode } from "@quiverdb/protocol/errors";
 
 export type Recorded = {
-  /** The method, as docs/python.md names it. */
+  /** The method, as docs/guide/python.md names it. */
   readonly call: string;
   readonly request: readonly [method: string, path: string, body?: unknown];
   /** The statuses that the client takes for success. */
   readonly accepts: readonly number[];
   /** What it reads of the answer: paths of fields, `[]` for each item of a list. */
   readonly reads?: readonly string[];
-  /** The status and code of the refusal, where the method does not work; its reason is in docs/python.md. */
+  /** The status and code of the refusal, where the method does not work; its reason is in docs/guide/python.md. */
   readonly refused?: readonly [status: number, code: ErrorCode];
 };
 

@@ -20,7 +20,7 @@ Filters (--where): conditions with and, or, not and parentheses:
   n between 1 and 9    color exists    color not exists    color is null    color is not null
   color prefix 're'    color starts with 're'    color contains 'e'
 A field is a path (author.name); a backslash makes the next character part of a key, and backticks stand around
-names with other characters than letters, digits, _ - $ @ and around keywords (\`and\`). More: docs/filters.md.`;
+names with other characters than letters, digits, _ - $ @ and around keywords (\`and\`). More: docs/guide/filters.md.`;
 
 /** The filter of a command line, if there is one. @throws UsageError */
 export function filterOf({ where, filter }: FilterOptions): Filter | undefined {

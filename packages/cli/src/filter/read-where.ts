@@ -18,7 +18,7 @@
 //   value      "text" | 'text' with the escapes of JSON and \'  | a number of JSON | "true" | "false"
 //
 // Keywords are written in upper or lower case. A field that is called like one stands between backticks. What operators and paths mean:
-// docs/filters.md.
+// docs/guide/filters.md.
 
 import type { Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 

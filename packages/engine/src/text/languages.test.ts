@@ -257,8 +257,8 @@ describe("[Q9] stop words that a list has in another spelling than texts", () =>
   });
 });
 
-describe("[Q23] the table of words in docs/text-search.md", () => {
-  const page = readFileSync(new URL("../../../../docs/text-search.md", import.meta.url), "utf8");
+describe("[Q23] the table of words in docs/guide/text.md", () => {
+  const page = readFileSync(new URL("../../../../docs/guide/text.md", import.meta.url), "utf8");
   const rows = [...page.matchAll(/^\| `([a-z]+)` \| `([^`]+)` \| ((?:`[^`]+` )+)\|/gm)];
 
   test("has rows", () => expect(rows.length).toBeGreaterThan(25));
@@ -272,8 +272,8 @@ describe("[Q23] the table of words in docs/text-search.md", () => {
   );
 });
 
-test("the table of languages in docs/text-search.md is that of the code", () => {
-  const page = readFileSync(new URL("../../../../docs/text-search.md", import.meta.url), "utf8");
+test("the table of languages in docs/guide/text.md is that of the code", () => {
+  const page = readFileSync(new URL("../../../../docs/guide/text.md", import.meta.url), "utf8");
   const rows = [...page.matchAll(/^\| `([a-z]+)` \| (yes|no) \| (\d+) \|/gm)].map((row) => row.slice(1));
   expect(rows).toEqual(
     textLanguages.map((language) => {

@@ -23,7 +23,7 @@
 // Takes time in proportion to the text, whatever it holds. That needs care in one place: normalizing puts a run of
 // combining marks in order by insertion, and 400,000 marks took a minute; no more than `marksMax` in a row are read.
 //
-// The table of docs/text-search.md has an example of each, and a test goes through it.
+// The table of docs/guide/text.md has an example of each, and a test goes through it.
 //
 // The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts, tokenize.ts,
 // tokenize.ts and tokenize.ts.

@@ -35,7 +35,7 @@ export type FieldOperators = {
   readonly prefix?: string | null;
 };
 
-/** A filter, in any of its forms: docs/filters.md. */
+/** A filter, in any of its forms: docs/guide/filters.md. */
 export type Filter =
   | { readonly and: readonly Filter[] }
   | { readonly or: readonly Filter[] }

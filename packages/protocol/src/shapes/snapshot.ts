@@ -85,7 +85,7 @@ export const RestoredCollection = Type.Object({
 });
 
 export const SnapshotBytes = Type.String({
-  description: "The file; its format is described in docs/backup.md.",
+  description: "The file, as `createSnapshot` wrote it.",
 });
 
 export type CreateSnapshot = Static<typeof CreateSnapshot>;
