@@ -179,6 +179,21 @@ describe("filters", () => {
     expect(unconfirmed.err).toContain("would permanently delete 1 record");
     expect((await ask(["delete", "filtered", ...where, "--yes"])).out).toBe("Deleted 1 record.\n");
     expect(await ask(["count", "filtered"])).toMatchObject({ out: "2\n" });
+    const change = ["update", "filtered", "--set", '{"color":"green","n":null}', "--where", "color = 'blue'"];
+    const asked = await ask(change);
+    expect(asked).toMatchObject({ code: 2, out: "" });
+    expect(asked.err).toContain("would change 1 record");
+    expect((await ask([...change, "--yes"])).out).toBe("Changed 1 record.\n");
+    expect(JSON.parse((await ask(["get", "filtered", "r1"])).out).metadata).toEqual({ color: "green" });
+    expect(await ask(["update", "filtered", "--set", "[1]", ...where, "--yes"])).toMatchObject({ code: 2 });
+    expect((await ask(["fields", "filtered"])).err).toContain("fields declare filtered FIELD keyword");
+    expect(await ask(["fields", "declare", "filtered", "color", "colour"])).toMatchObject({ code: 2 });
+    const declared = await ask(["fields", "declare", "filtered", "color", "keyword", "--wait"]);
+    expect(declared).toMatchObject({ code: 0 });
+    expect(declared.out).toMatch(/^Declared color .* as keyword\./);
+    expect((await ask(["fields", "filtered"])).out).toMatch(/^color\tkeyword\tready\t100\.0%\t/);
+    expect((await ask(["fields", "drop", "filtered", "color"])).code).toBe(0);
+    expect(JSON.parse((await ask(["fields", "filtered", "--json"])).out)).toEqual([]);
     // What the preview says is what --yes does: without any condition, nothing.
     for (const every of [
       ["--where", "true"],

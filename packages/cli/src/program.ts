@@ -30,6 +30,9 @@ const commands: readonly Entry[] = [
   entry("index", "create, show, test and delete the indexes of a collection", async () =>
     (await import("./commands/index-command.ts")).indexCommand(),
   ),
+  entry("fields", "declare fields of the metadata, so that filters find them by an index", async () =>
+    (await import("./commands/fields.ts")).fieldsCommand(),
+  ),
   entry(
     "import",
     "import files of any size (JSON Lines, JSON arrays, CSV, Parquet, .npy, .fvecs, raw .f32; most also with gzip), or from other databases",
@@ -61,6 +64,9 @@ const commands: readonly Entry[] = [
   ),
   entry("get", "print a record as JSON, with its metadata exactly as it was written", async () =>
     (await import("./commands/records.ts")).getCommand(),
+  ),
+  entry("update", "change the metadata of the records that match a filter, all at once", async () =>
+    (await import("./commands/matching.ts")).updateCommand(),
   ),
   entry("delete", "delete the records that match a filter, all at once", async () =>
     (await import("./commands/matching.ts")).deleteCommand(),

@@ -1,4 +1,4 @@
-// quiver count, quiver facets, quiver delete
+// quiver count, quiver facets, quiver update, quiver delete
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { FacetValues } from "@quiverdb/protocol/shapes/matching";
@@ -64,35 +64,69 @@ export function facetsCommand(): Command {
   );
 }
 
+type ChangeOptions = ConnectionOptions & FilterOptions & { yes?: boolean };
+
+export function updateCommand(): Command {
+  const command = new QuiverCommand("update")
+    .argument("<collection>")
+    .requiredOption(
+      "--set <patch>",
+      'JSON merged into the metadata: {"seen":true,"tags":null} sets a field and removes another one',
+      parsed(readPatch),
+    )
+    .option("--yes", "confirm the change (required; there is no prompt)")
+    .addHelpText("after", whereHelp);
+  return withConnection(withFilter(command, "the records to change (required)")).action(
+    async (name: string, options: ChangeOptions & { set: Patch }) => {
+      const { client, request } = await confirmed(name, options, "change");
+      const body = { ...request.body, metadata: options.set };
+      const answer = await client.request("updateMatching", { ...request, body });
+      if (options.json) printJson(answer);
+      else printLine(`Changed ${countOf(answer.updated, "record")}.`);
+      printWarnings(answer);
+    },
+  );
+}
+
+type Patch = Record<string, unknown>;
+
+function readPatch(text: string): Patch {
+  const patch: unknown = JSON.parse(text);
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch))
+    throw new Error("expected a JSON object");
+  return patch as Patch;
+}
+
 export function deleteCommand(): Command {
   const command = new QuiverCommand("delete")
     .argument("<collection>")
     .option("--yes", "confirm the deletion (required; there is no prompt)")
     .addHelpText("after", whereHelp);
-  return withConnection(withFilter(command, "the records to delete (required)")).action(remove);
+  return withConnection(withFilter(command, "the records to delete (required)")).action(
+    async (name: string, options: ChangeOptions) => {
+      const { client, request } = await confirmed(name, options, "permanently delete");
+      const answer = await client.request("deleteMatching", request);
+      if (options.json) printJson(answer);
+      else printLine(`Deleted ${countOf(answer.deleted, "record")}.`);
+      printWarnings(answer);
+    },
+  );
 }
 
-async function remove(
-  name: string,
-  options: ConnectionOptions & FilterOptions & { yes?: boolean },
-): Promise<void> {
+/** What a change by filter is asked for. @throws UsageError without a condition, or without --yes: with the number of records */
+async function confirmed(name: string, options: ChangeOptions, doing: string) {
   const filter = filterOf(options);
-  if (filter === undefined) throw new UsageError("Nothing to delete; give --where or --filter.");
+  if (filter === undefined) throw new UsageError(`Nothing to ${doing}; give --where or --filter.`);
   if (!hasCondition(filter))
     throw new UsageError(
       "The filter has no condition, so that every record would match. If you mean that, write --where 'id exists'.",
     );
   const client = await connect(options);
   const request = { params: { collection_id: name }, body: { filter } };
-  if (!options.yes) {
-    const found = await client.request("countVectors", request);
-    printWarnings(found);
-    throw new UsageError(
-      `This would permanently delete ${countOf(found.count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
-    );
-  }
-  const answer = await client.request("deleteMatching", request);
-  if (options.json) printJson(answer);
-  else printLine(`Deleted ${countOf(answer.deleted, "record")}.`);
-  printWarnings(answer);
+  if (options.yes) return { client, request };
+  const found = await client.request("countVectors", request);
+  printWarnings(found);
+  throw new UsageError(
+    `This would ${doing} ${countOf(found.count, "record")} of ${JSON.stringify(name)}. Repeat the command with --yes to confirm.`,
+  );
 }
