@@ -25,11 +25,13 @@ const long = [
   "packages/console/test/console.test.ts",
   "packages/mcp/src/server.test.ts",
   "packages/engine/src/database/{check,snapshots}/*.test.ts",
-  "packages/engine/src/database/{deleted-checkpoints,filtered-recall,index-size,keeping-inverted,memory-budget}.test.ts",
+  "packages/engine/src/database/{background,deleted-checkpoints,dense,filtered-recall,index-size,keeping-inverted,lagging,memory-budget,overload,toy-kind}.test.ts",
   "packages/engine/src/database/threads/threads.test.ts",
   "packages/engine/src/index/dense/{odd-vectors,walk}.test.ts",
+  "packages/engine/src/index/{inverted/posting-index,text/text-index,text/text-query}.test.ts",
   "packages/engine/src/{process/data-directory,process/directory-lock,runtime/builders,runtime/readers}.test.ts",
-  "packages/server/test/{authorization,hostile,key-filters,operations,overload,threads,tls,validity}.test.ts",
+  "packages/server/test/{auth,authorization,cursors,hostile,key-filters,operations,overload}.test.ts",
+  "packages/server/test/{snapshots,threads,tls,tracing,transaction-stats,validity}.test.ts",
 ];
 
 export default defineConfig({

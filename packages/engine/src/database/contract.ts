@@ -246,7 +246,7 @@ export type DiskUse = {
   readonly freeBytes: number;
 };
 
-/** What memory is taken; see runtime/memory.ts. */
+/** What memory is taken; see process/memory.ts. */
 export type MemoryUse = {
   /** Of loaded indexes, of those that are being built, and of writes in progress. */
   indexBytes: number;

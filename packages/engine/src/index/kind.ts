@@ -71,7 +71,7 @@ export type IndexDependencies = {
   /** Threads besides the owner's that may search at a time; default 0. Their slots are numbered from 1. */
   readonly readerSlots?: number | undefined;
   /**
-   * Frees something that searches cannot find from now on, when none that has found it goes on (runtime/view.ts). Absent: nobody but
+   * Frees something that searches cannot find from now on, when none that has found it goes on (views/view.ts). Absent: nobody but
    * the caller searches, so that is at once.
    */
   retire?(free: () => void): void;

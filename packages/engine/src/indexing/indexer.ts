@@ -120,7 +120,7 @@ export class Indexer {
     });
   }
 
-  /** Frees something that searches cannot find any more, when none goes on that has found it (runtime/view.ts). */
+  /** Frees something that searches cannot find any more, when none goes on that has found it (views/view.ts). */
   retire(free: () => void): void {
     this.#views.retire(free);
     this.wake();

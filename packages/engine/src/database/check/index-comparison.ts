@@ -86,7 +86,7 @@ function findingOf(view: View, kind: IndexKind, ordinal: number): Finding {
 // `quiver check` answers this for a user who doubts the results: searches of an index that lacks a posting miss a record silently, and
 // nothing else would show it.
 //
-// For each record, the comparison sums a hash of every posting (index/postings/check.ts); the order does not matter. Postings of
+// For each record, the comparison sums a hash of every posting (index/inverted/check.ts); the order does not matter. Postings of
 // the index are added and those of the record are subtracted. A sum that is not zero at the end names a record that differs.
 
 /** Records read in one step. */

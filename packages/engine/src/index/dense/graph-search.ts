@@ -5,7 +5,7 @@
 // Two epochs keep a search from memory that is used for something else. That of a graph (Graph.beginEpoch) is for slots: a search that
 // follows links (`hnswEnter` to `hnswLeave`, some hundred microseconds) may stand on any slot, and when it has left, it has vector keys and knows
 // no slot any more. So slots are used again after some milliseconds, while searches in steps go on, and views stay pinned for long. The
-// epoch of the view (runtime/view.ts) is for all else: vector keys, and what they lead to.
+// epoch of the view (views/view.ts) is for all else: vector keys, and what they lead to.
 
 import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";

@@ -1,6 +1,6 @@
 // Which sparse vectors have the greatest dot product with a query?
 //
-// Postings of weights (postings/posting-index.ts), a list for each dimension. Products of two f32 are exact in f64, and
+// Postings of weights (inverted/posting-index.ts), a list for each dimension. Products of two f32 are exact in f64, and
 // they are added in the ascending order of dimensions, so a score depends on the two vectors and nothing else. No f32
 // input makes it overflow.
 //

@@ -1,6 +1,6 @@
 // How do tests keep versions of an index readable while it changes?
 //
-// As the engine does (runtime/view.ts): each publication is an epoch, a record is removed when no pinned version sees it, and what is
+// As the engine does (views/view.ts): each publication is an epoch, a record is removed when no pinned version sees it, and what is
 // retired is freed when no epoch is pinned that began before.
 
 import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
