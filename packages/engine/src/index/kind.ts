@@ -160,10 +160,10 @@ export type LegOptions = {
   /** The ordinals that may be found at all; null: every one. */
   readonly allowed: Allowed;
   /**
-   * The ordinals that exist for the caller, `allowed` among them; absent or null: all. What is found, and its scores, depend on no others.
-   * Like `allowed`, it can have ordinals that the version does not see.
+   * The ordinals that match the filter of the caller's key, `allowed` among them; null: there is none, and every record exists for the
+   * caller. What is found, and its scores, depend on no others. Like `allowed`, it can have ordinals that the version does not see.
    */
-  readonly rows?: Allowed;
+  readonly ofKey: Allowed;
   /** Whether every vector is read. */
   readonly isExact: boolean;
   /** The beam of a graph; undefined: the index's own. */

@@ -55,8 +55,8 @@ export async function runPlan(
         ? await slices.finish(tellFilter(view, lookUp, filter, matches))
         : undefined;
     const ofGroup = queries.map((query) => plan.queries[query]);
-    const keyFilter = plan.keyFilter ? (await slices.finish(lookUp.matching(plan.keyFilter))).set : null;
-    const options = { allowed, keyFilter, isExact: plan.beam.exact, ef };
+    const ofKey = plan.keyFilter ? (await slices.finish(lookUp.matching(plan.keyFilter))).set : null;
+    const options = { allowed, ofKey, isExact: plan.beam.exact, ef };
     const legs = new Legs(view, ofGroup, options);
     for (const [i, query] of queries.entries()) {
       await slices.pause();

@@ -36,7 +36,7 @@ export class SparseLegs implements LegSearches {
   search(leg: number, k: number): Steps<Candidates> {
     const of = this.#legs[leg];
     // The threshold is a share of the greatest posting, and that can be of a record that the caller does not see.
-    const threshold = this.#options.rows ? 0 : of.threshold;
+    const threshold = this.#options.ofKey ? 0 : of.threshold;
     return this.#reader.searchInSteps(of, k, threshold, () => this.#version.visible(), this.#options.allowed);
   }
 

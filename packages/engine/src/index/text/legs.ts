@@ -48,10 +48,10 @@ export class TextLegs implements LegSearches {
 
   *search(leg: number, k: number): Steps<Candidates> {
     const visible = () => this.#version.visible();
-    const { allowed, rows = null } = this.#options;
-    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible, rows);
+    const { allowed, ofKey } = this.#options;
+    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible, ofKey);
     const statistics =
-      rows === null ? this.#statistics : yield* statisticsAmong(this.#reader, rows, asked.terms, visible);
+      ofKey === null ? this.#statistics : yield* statisticsAmong(this.#reader, ofKey, asked.terms, visible);
     this.#query = { leg, asked, statistics };
     return yield* this.#reader.searchTermsInSteps(
       asked.terms,
@@ -121,22 +121,22 @@ const known = new WeakMap<OrdinalBitmap, WeakMap<TextReader, Counted>>();
  * scores: so the number of texts, their average length and the frequencies of terms are those of the records that the caller sees. They are
  * counted where they are needed first, in steps, and remembered with the set of these records, which is made for one version and one filter
  * (query/filter/look-up.ts).
- * @param rows made for the searched version; it can have ordinals that the version does not see
+ * @param ofKey made for the searched version; it can have ordinals that the version does not see
  * @param visible returns the visibility test; called again after each step
  */
 export function* statisticsAmong(
   reader: TextReader,
-  rows: OrdinalBitmap,
+  ofKey: OrdinalBitmap,
   terms: readonly WeightedTerm[],
   visible: () => Visible,
 ): Steps<TextStatistics> {
-  const counted = yield* countedOf(reader, rows, visible);
+  const counted = yield* countedOf(reader, ofKey, visible);
   const frequencies = new Map<string, number>();
   for (const { term } of terms) {
     let df = frequencies.get(term) ?? counted.frequencies.get(term);
     if (df === undefined) {
       yield;
-      df = reader.frequencyAmong(term, visible(), rows);
+      df = reader.frequencyAmong(term, visible(), ofKey);
       if (counted.frequencies.size < termsMax) counted.frequencies.set(term, df);
     }
     frequencies.set(term, df);
@@ -144,15 +144,15 @@ export function* statisticsAmong(
   return { documents: counted.documents, totalLength: counted.totalLength, frequencies };
 }
 
-function* countedOf(reader: TextReader, rows: OrdinalBitmap, visible: () => Visible): Steps<Counted> {
-  let ofIndexes = known.get(rows);
+function* countedOf(reader: TextReader, ofKey: OrdinalBitmap, visible: () => Visible): Steps<Counted> {
+  let ofIndexes = known.get(ofKey);
   if (ofIndexes === undefined) {
     ofIndexes = new WeakMap();
-    known.set(rows, ofIndexes);
+    known.set(ofKey, ofIndexes);
   }
   const before = ofIndexes.get(reader);
   if (before !== undefined) return before;
-  const counted: Counted = { ...(yield* reader.lengthsAmong(rows, visible)), frequencies: new Map() };
+  const counted: Counted = { ...(yield* reader.lengthsAmong(ofKey, visible)), frequencies: new Map() };
   ofIndexes.set(reader, counted);
   return counted;
 }

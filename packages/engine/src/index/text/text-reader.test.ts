@@ -56,7 +56,12 @@ function answers(reader: TextReader, visible: Visible, statistics: TextStatistic
     statistics,
     vectorOf: () => new Uint8Array(0),
   };
-  const searches = textKind.search(reader, legs, version, { allowed: null, isExact: false, ef: undefined });
+  const searches = textKind.search(reader, legs, version, {
+    allowed: null,
+    ofKey: null,
+    isExact: false,
+    ef: undefined,
+  });
   return legs.map((_, i) => {
     const found = asMap(finishAtOnce(searches.search(i, k)));
     const ordinals = [...found.keys()].sort((a, b) => a - b);
@@ -151,7 +156,7 @@ test("a form that only hidden records have is none, also after the thread has at
   const found = (by: TextReader, text: string): number[] => {
     const leg: TextLeg = { kind: "tf-idf", text, clauses: parseOperators(text, "query"), path: "query" };
     const version = { visible: () => second.visible, statistics, vectorOf: () => new Uint8Array(0) };
-    const options = { allowed: null, isExact: false, ef: undefined };
+    const options = { allowed: null, ofKey: null, isExact: false, ef: undefined };
     const { ordinals, count } = finishAtOnce(textKind.search(by, [leg], version, options).search(0, 10));
     return Array.from(ordinals).slice(0, count);
   };

@@ -98,7 +98,7 @@ function ask(reader: object, version: HammeredVersion, random: () => number): Ha
     share === 1 ? null : OrdinalBitmap.of(Uint32Array.from(ordinals.filter(() => random() < share)));
   const isExact = random() < 0.4;
   const ef = random() < 0.5 ? undefined : 32 + Math.floor(random() * 200);
-  const options: LegOptions = { allowed, isExact, ef };
+  const options: LegOptions = { allowed, ofKey: null, isExact, ef };
   const leg: DenseLeg = { kind: "dense", vector: query };
   const question = `dense k=${k} ${isExact ? "exact" : `ef=${ef}`} allowed=${allowed?.count ?? "all"} like=${from}`;
   const found = finishAtOnce(denseKind.search(reader as never, [leg], version, options).search(0, k));

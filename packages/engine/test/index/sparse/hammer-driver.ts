@@ -73,7 +73,7 @@ function ask(reader: object, version: HammeredVersion, random: () => number): Ha
   const allowed = some && OrdinalBitmap.of(some);
   const isApproximate = random() < 0.2;
   const leg: SparseLeg = { kind: "sparse", ...query, threshold: isApproximate ? 0.4 : 0 };
-  const options: LegOptions = { allowed, isExact: false, ef: undefined };
+  const options: LegOptions = { allowed, ofKey: null, isExact: false, ef: undefined };
   const question = `sparse k=${k} of ${query.indices.join()} allowed=${allowed?.count ?? "all"} threshold=${leg.threshold}`;
   const searches = sparseKind.search(reader as never, [leg], version, options);
   const found = finishAtOnce(searches.search(0, k));

@@ -129,7 +129,7 @@ function ask(reader: object, version: HammeredVersion, random: () => number): Ha
   const k = 1 + Math.floor(random() * 30);
   const some = someOf(version, random);
   const allowed = some && OrdinalBitmap.of(some);
-  const options: LegOptions = { allowed, isExact: false, ef: undefined };
+  const options: LegOptions = { allowed, ofKey: null, isExact: false, ef: undefined };
   const clauses = isPlain ? null : parseOperators(text, "query");
   const leg: TextLeg = { kind: "tf-idf", text, clauses, path: "query" };
   const question = `text k=${k} of ${text} allowed=${allowed?.count ?? "all"}`;
