@@ -54,9 +54,14 @@ class Thread {
     threads.push(this);
   }
 
-  /** @param rows the filter of the records that the caller sees */
-  ask<T>(name: string, call: SearchKind | "upsert" | "delete", args: unknown, rows?: Filter): Promise<T> {
-    return this.calls.call<T>("ask", { name, call, args, rows });
+  /** @param keyFilter the filter of the records that the caller sees */
+  ask<T>(
+    name: string,
+    call: SearchKind | "upsert" | "delete",
+    args: unknown,
+    keyFilter?: Filter,
+  ): Promise<T> {
+    return this.calls.call<T>("ask", { name, call, args, keyFilter });
   }
 
   /** By an error that nobody catches: a thread that is terminated in a call of LMDB takes the process with it. */
@@ -247,12 +252,12 @@ test("[A21] a thread answers a caller who sees only some records as the owner do
   await ready(collection);
   await rested();
   const thread = new Thread(1);
-  const compareAll = async (rows: Filter) => {
-    const restricted = database.restrictedTo(rows).collection("c");
+  const compareAll = async (keyFilter: Filter) => {
+    const restricted = database.restrictedTo(keyFilter).collection("c");
     for (const filter of [undefined, { n: { lt: 3 } }, { half: { gte: 100 } }, { n: 1_000 }])
       for (const [kind, request] of requests()) {
         const filtered = { ...request, ...(filter !== undefined && { filter }) };
-        expect(await thread.ask("c", kind, filtered, rows)).toEqual(
+        expect(await thread.ask("c", kind, filtered, keyFilter)).toEqual(
           await restricted.search(kind, filtered as never),
         );
       }
@@ -260,17 +265,17 @@ test("[A21] a thread answers a caller who sees only some records as the owner do
       { vector: vector(), filter: { n: 1 } },
       { vector: vector(), filter: { half: { lt: 9 } } },
     ];
-    expect(await thread.ask("c", "batchDense", { queries, top_k: 3 }, rows)).toEqual(
+    expect(await thread.ask("c", "batchDense", { queries, top_k: 3 }, keyFilter)).toEqual(
       await restricted.search("batchDense", { queries, top_k: 3 }),
     );
   };
-  for (const rows of [
+  for (const keyFilter of [
     { n: 2 },
     { n: { ne: 2 } },
     { or: [{ half: { lt: 50 } }, { not: { n: 4 } }] },
     { n: 99 },
   ])
-    await compareAll(rows);
+    await compareAll(keyFilter);
   // With each of four filters one that is explained, and one with a recall to be reached, for four callers.
   expect(await thread.calls.call("forwarded", {})).toBe(2 * 4 * 4);
   // Whether an example exists for the caller the owner knows.
