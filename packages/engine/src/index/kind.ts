@@ -16,6 +16,7 @@ import type {
   TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../base/steps.ts";
+import type { Metric } from "../vector/metric.ts";
 import type { Builders } from "./builders.ts";
 import type { CheckpointAdapter } from "./checkpoint-adapter.ts";
 import type { Candidates, Index, StoredText, Visible } from "./contract.ts";
@@ -105,6 +106,29 @@ export type KindStatus = Pick<IndexStatus, "served_by"> & Partial<IndexStatus>;
 /** Of a sample of an index's own vectors: the mean share of the ten nearest that was found, and whether each was found itself. */
 export type MeasuredRecall = { readonly at10: number; readonly itself: number; readonly readsAll: boolean };
 
+/** Which fraction of the exact results each beam width finds, as query/recall.ts measures it. */
+export type MeasuredBeams = {
+  /** By number of results: beam widths, ascending, and the recall of each, 0 to 1. */
+  readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
+  /** Records, and what had been linked or removed, when that was measured. */
+  readonly count: number;
+  readonly work: number;
+};
+
+/** What a measurement of recall asks of an index that follows links. */
+export interface Beams {
+  /** Records, and what has been linked or removed. */
+  readonly count: number;
+  readonly work: number;
+  /** Vectors that no graph has yet, which every search compares; null: there is no graph. */
+  readonly waiting: number | null;
+  readonly beamMax: number;
+  /** The beam of a search for k records. @param ef the one that it sets; default: none */
+  beamOf(k: number, ef?: number): number;
+  /** The latest measurement; a checkpoint has it. */
+  measuredBeams: MeasuredBeams | undefined;
+}
+
 /** An inverted index, as hashes of its postings and of those that a record should have. */
 export type PostingHashes = {
   /** @returns whether it was completed; false if lists were moved meanwhile */
@@ -168,6 +192,8 @@ export type LegOptions = {
   readonly isExact: boolean;
   /** The beam of a graph; undefined: the index's own. */
   readonly ef: number | undefined;
+  /** A record that a graph is searched without, as if it had not been added, where no other record has its vector. */
+  readonly without?: number;
 };
 
 /** How an index has used the set of allowed ordinals, and what it expected of each way, in microseconds. */
@@ -260,6 +286,14 @@ export interface Kind<
   status(index: Held | undefined): KindStatus;
   /** The latest measurement of its recall; undefined if it is not measured, or exact anyway. */
   recall?(index: Held): MeasuredRecall | undefined;
+  /** How the recall of its beams is measured; absent where searches are exact. */
+  readonly measuring?: {
+    beams(index: Held): Beams;
+    /** A leg that asks for what a record has in the kind's table. */
+    legOf(stored: Uint8Array): Leg;
+  };
+  /** The metric of its vectors; absent where there is none. */
+  metric?(reader: Reading): Metric;
   /** Maximum number of records that it may be behind before writes wait; absent: no limit. */
   backlogMax?(index: Held): number;
   /** How its postings are compared with the records; absent where `prove` does it. */

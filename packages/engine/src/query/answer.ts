@@ -15,7 +15,7 @@ import { ordinalOf, type Sees, vectorNotFound } from "../collection/reading.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
-import type { DenseLeg } from "../index/dense/legs.ts";
+import type { DenseLeg } from "../index/legs.ts";
 import { squaredNorm } from "../vector/exact.ts";
 import { readFloats } from "../vector/floats.ts";
 import type { SearchedView } from "../views/view.ts";

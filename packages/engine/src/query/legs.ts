@@ -3,15 +3,14 @@
 // Legs of one kind are started together, because a kind may answer several queries in one pass.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { HnswReader } from "../index/dense/hnsw-search.ts";
 import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
-import { kindNamed } from "../index/registry.ts";
+import { kindNamed, kindNames } from "../index/registry.ts";
 import type { Metric } from "../vector/metric.ts";
 import type { SearchedView } from "../views/view.ts";
 
@@ -78,11 +77,14 @@ function versionOf(view: SearchedView, kind: IndexKind): SearchedVersion {
   };
 }
 
-/** The metric of the dense index of a view, which has one. */
+/** The metric of the vectors of a view, which has an index of them. */
 export function metricOf(view: SearchedView): Metric {
-  const reader = view.readerOf(kinds.dense);
-  invariant(reader !== undefined, "the view has no dense index");
-  return (reader as HnswReader).metric;
+  for (const kind of kindNames()) {
+    const reader = view.readerOf(kind);
+    const metric = reader && kindNamed(kind).metric?.(reader);
+    if (metric !== undefined) return metric;
+  }
+  throw new Error("Invariant broken: the view has no index of vectors");
 }
 
 /** Reads full-precision vectors from the view's read transaction. */

@@ -14,10 +14,8 @@ import { bytesBeyond } from "../base/bytes.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { checkId, firstNotFloat, readPairs, sortSparse } from "../collection/schema.ts";
-import type { DenseLeg } from "../index/dense/legs.ts";
 import type { Leg } from "../index/kind.ts";
-import type { SparseLeg } from "../index/sparse/legs.ts";
-import type { TextLeg } from "../index/text/legs.ts";
+import type { DenseLeg, SparseLeg, TextLeg } from "../index/legs.ts";
 import { parseInSteps } from "../text/operators.ts";
 
 /** A request that cannot be answered. @param path the field */

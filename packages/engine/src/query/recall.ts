@@ -1,21 +1,19 @@
-// What is the recall of the dense index, and which beam width is enough?
+// What is the recall of an index that follows links, and which beam width is enough?
 //
-// Recall is measured on the collection: a sample of its vectors is searched once exactly and once for each beam width. The sampled record
+// Recall is measured on the collection: a sample of its vectors is searched once exactly and once for each beam width, by the legs that
+// searches have. The sampled record
 // itself does not count, and the graph search does not use its links: they lead straight to the true neighbours, and with them the
 // reported recall was 0.17 too high. Queries that resemble the vectors of the collection reach this recall; others can reach less.
 
 import { readU32Key } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
-import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import { efMax } from "../index/dense/graph-layout.ts";
-import type { HnswIndex } from "../index/dense/hnsw-index.ts";
-import { exactQueriesFor } from "../index/dense/legs.ts";
-import { readFloats } from "../vector/floats.ts";
+import type { Beams, Kind, Leg, LegOptions } from "../index/kind.ts";
+import { kindNamed, kindNames } from "../index/registry.ts";
 import type { View } from "../views/view.ts";
-import { vectorsOf } from "./legs.ts";
+import { Legs } from "./legs.ts";
 import type { Beam } from "./plan.ts";
 import { Slices } from "./slices.ts";
 
@@ -33,24 +31,29 @@ export type RecallMeasurement = {
   readonly exactMs: number;
 };
 
-/** The dense index of a view that must have one. */
-function denseOf(view: View): HnswIndex {
-  const index = view.indexes.dense;
-  invariant(index !== undefined, "the view has no dense index");
-  return index as HnswIndex;
+/** The index of a view that is measured, and how. The view must have one. */
+function measuredIn(view: View): { kind: Kind; measuring: NonNullable<Kind["measuring"]>; beams: Beams } {
+  for (const name of kindNames()) {
+    const kind = kindNamed(name);
+    const index = view.indexes[name];
+    if (index === undefined || kind.measuring === undefined) continue;
+    return { kind, measuring: kind.measuring, beams: kind.measuring.beams(index) };
+  }
+  throw new Error("Invariant broken: the view has no index whose recall is measured");
 }
 
-type Sample = { readonly ordinal: number; readonly vector: Float32Array };
+type Sample = { readonly ordinal: number; readonly leg: Leg };
 
-/** Up to `count` records with dense vectors, drawn evenly, without repetition and deterministically. */
+/** Up to `count` records that the index has, drawn evenly, without repetition and deterministically. */
 function sampleOf(view: View, count: number): Sample[] {
+  const { kind, measuring } = measuredIn(view);
   const samples = new Map<number, Sample>();
   // The golden ratio's multiples are spread evenly over any range, however many are taken.
   for (let i = 0; i < 4 * count && samples.size < count; i++) {
     const start = Math.floor(((0.5 + i * 0.618_033_988_749_894_9) % 1) * view.ordinalEnd);
-    for (const [key, value] of view.readTxn.entries("dense", { start: ordinalKey(start), limit: 1 })) {
+    for (const [key, value] of view.readTxn.entries(kind.table, { start: ordinalKey(start), limit: 1 })) {
       const ordinal = readU32Key(key);
-      samples.set(ordinal, { ordinal, vector: readFloats(value) });
+      samples.set(ordinal, { ordinal, leg: measuring.legOf(value) });
     }
   }
   return [...samples.values()];
@@ -78,27 +81,31 @@ function shareOf(exact: Candidates, found: Candidates, ordinal: number, k: numbe
   return Math.min(1, met / truth.ordinals.size);
 }
 
+const unlimited = { allowed: null, ofKey: null, ef: undefined };
+
+/** The exact results of each sample, one after the other; those that one pass over all vectors answers come together. */
 function exactAnswers(
   view: View,
   samples: readonly Sample[],
   k: number,
   slices: Slices,
-): Promise<Candidates[]> {
-  const queries = samples.map(({ vector }) => vector);
-  return slices.finish(denseOf(view).reader.beginExactly(queries, k, () => view.visible, vectorsOf(view)));
+): (sample: number) => Promise<Candidates> {
+  const queries = samples.map(({ leg }) => [leg]);
+  const legs = new Legs(view, queries, { ...unlimited, isExact: true });
+  return (sample) => slices.finish(legs.of(sample)[0].search(k));
 }
 
 /** Searches for a sample as if the sample were not in the graph. */
 async function searchBut(
   view: View,
-  { ordinal, vector }: Sample,
+  { ordinal, leg }: Sample,
   k: number,
   ef: number | undefined,
   slices: Slices,
 ): Promise<Candidates> {
   await slices.pause();
-  const options = { ef, vectorOf: vectorsOf(view), without: ordinal };
-  return (await slices.finish(denseOf(view).reader.begin(vector, k, () => view.visible, options)))[0];
+  const options: LegOptions = { ...unlimited, isExact: false, ef, without: ordinal };
+  return slices.finish(new Legs(view, [[leg]], options).of(0)[0].search(k));
 }
 
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */
@@ -109,27 +116,24 @@ export async function measureRecall(
   ef?: number,
   deadline: Deadline = Deadline.none,
 ): Promise<RecallMeasurement> {
-  const index = denseOf(view);
+  const { beams } = measuredIn(view);
   const slices = new Slices(deadline);
   const samples = sampleOf(view, count);
+  const truthOf = exactAnswers(view, samples, topK + 1, slices);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
-  const groupSize = exactQueriesFor(topK + 1);
-  for (let from = 0; from < samples.length; from += groupSize) {
-    const group = samples.slice(from, from + groupSize);
+  for (const [i, sample] of samples.entries()) {
     const begin = slices.heldMs;
-    const truths = await exactAnswers(view, group, topK + 1, slices);
-    exactMs += slices.heldMs - begin;
-    for (const [i, sample] of group.entries()) {
-      const before = slices.heldMs;
-      const found = await searchBut(view, sample, topK + 1, ef, slices);
-      searchMs += slices.heldMs - before;
-      const share = shareOf(truths[i], found, sample.ordinal, topK);
-      sum += share;
-      worst = Math.min(worst, share);
-    }
+    const truth = await truthOf(i);
+    const between = slices.heldMs;
+    const found = await searchBut(view, sample, topK + 1, ef, slices);
+    exactMs += between - begin;
+    searchMs += slices.heldMs - between;
+    const share = shareOf(truth, found, sample.ordinal, topK);
+    sum += share;
+    worst = Math.min(worst, share);
   }
   const queries = samples.length;
-  const beam = index.encoding === undefined ? null : index.reader.beamOf(topK, ef);
+  const beam = beams.waiting === null ? null : beams.beamOf(topK, ef);
   if (queries === 0) return { recall: 1, worst: 1, ef: beam, queries, searchMs: 0, exactMs: 0 };
   return {
     recall: sum / queries,
@@ -142,7 +146,9 @@ export async function measureRecall(
 }
 
 /** Beams that are measured, and the numbers of results that they are measured for. */
-const beams = [10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096];
+const measuredBeams = [
+  10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096,
+];
 const depths = [1, 10, 100];
 const efSample = 50;
 /** The measurement is repeated when this multiple of the measured number of records has been linked or removed. */
@@ -155,24 +161,24 @@ export class BeamTable {
   #measuring: Promise<void> | undefined;
 
   /**
-   * The beam width for a recall at k results; beyond `efMax` if no width reaches it; undefined (use the index's own) if nothing is known
+   * The beam width for a recall at k results; beyond `beamMax` if no width reaches it; undefined (use the index's own) if nothing is known
    * and much is still being built. The first call measures; later calls use the known values, and start a new measurement in the background
    * when much has changed.
    * @param pin pins a view for the measuring
    */
   async efFor(recall: number, k: number, view: View, pin: () => View): Promise<number | undefined> {
-    const index = denseOf(view);
-    if (index.encoding !== undefined && index.tailCount <= tailShareMax * index.count) {
-      if (index.measuredEf === undefined) await this.#measureOnce(pin);
-      else if (index.work - index.measuredEf.work > efChange * index.measuredEf.count)
+    const { beams } = measuredIn(view);
+    if (beams.waiting !== null && beams.waiting <= tailShareMax * beams.count) {
+      if (beams.measuredBeams === undefined) await this.#measureOnce(pin);
+      else if (beams.work - beams.measuredBeams.work > efChange * beams.measuredBeams.count)
         // If the measurement fails, the next search tries again.
         this.#measureOnce(pin).catch(() => undefined);
     }
-    if (index.measuredEf === undefined) return undefined;
+    if (beams.measuredBeams === undefined) return undefined;
     const depth = depths.findIndex((measured) => measured >= k);
-    const row = index.measuredEf.rows[depth < 0 ? depths.length - 1 : depth];
+    const row = beams.measuredBeams.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
-    if (point === undefined) return efMax + 1;
+    if (point === undefined) return beams.beamMax + 1;
     // For more results than were measured, the beam width grows in proportion.
     return Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
   }
@@ -186,17 +192,19 @@ export class BeamTable {
 
   async #measure(view: View): Promise<void> {
     try {
-      const index = denseOf(view);
-      const { work } = index;
+      const { beams } = measuredIn(view);
+      const { work } = beams;
       const slices = new Slices();
       const deepest = depths[depths.length - 1];
       const sample = sampleOf(view, efSample);
-      const truths = await exactAnswers(view, sample, deepest + 1, slices);
+      const truthOf = exactAnswers(view, sample, deepest + 1, slices);
+      const truths: Candidates[] = [];
+      for (const i of sample.keys()) truths.push(await truthOf(i));
       const points: { ef: number; recall: number }[][] = depths.map(() => []);
-      for (const beam of beams) {
+      for (const beam of measuredBeams) {
         for (const [row, depth] of depths.entries()) {
           // A search may use a wider beam than requested: the table has the one that was used.
-          const ef = index.reader.beamOf(depth + 1, beam);
+          const ef = beams.beamOf(depth + 1, beam);
           if (points[row].at(-1)?.ef === ef) continue;
           let sum = 0;
           for (const [i, drawn] of sample.entries())
@@ -210,7 +218,7 @@ export class BeamTable {
         }
         if (points.every((row) => row[row.length - 1].recall === 1)) break;
       }
-      index.measuredEf = { rows: points, count: index.count, work };
+      beams.measuredBeams = { rows: points, count: beams.count, work };
     } finally {
       view.unpin();
     }

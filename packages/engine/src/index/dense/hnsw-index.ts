@@ -33,6 +33,7 @@ import { concatenated } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { assertAscending, type Index } from "../contract.ts";
+import type { Beams, MeasuredBeams } from "../kind.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
@@ -42,12 +43,12 @@ import { type CompleteOptions, completeOptions, type HnswOptions } from "./hnsw-
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { HnswStatus } from "./hnsw-status.ts";
 import { RecallSample } from "./recall-sample.ts";
-import { type HnswState, type MeasuredEf, SavedChanges } from "./saved-changes.ts";
+import { type HnswState, SavedChanges } from "./saved-changes.ts";
 import { readVector, type VectorReader } from "./searched-vectors.ts";
 import { StoredVectors } from "./stored-vectors.ts";
 import { VectorKeys } from "./vector-keys.ts";
 
-export class HnswIndex extends HnswStatus implements Index {
+export class HnswIndex extends HnswStatus implements Index, Beams {
   readonly dimension: number;
   readonly metric: Metric;
   readonly #options: CompleteOptions;
@@ -97,13 +98,19 @@ export class HnswIndex extends HnswStatus implements Index {
     this.maintenance.abandon(slot);
   }
 
-  /** The measured recall of each beam; part of the checkpoint. */
-  get measuredEf(): MeasuredEf | undefined {
-    return this.saved.measuredEf;
+  readonly beamMax = efMax;
+
+  beamOf(k: number, ef?: number): number {
+    return this.reader.beamOf(k, ef);
   }
 
-  set measuredEf(measured: MeasuredEf) {
-    this.saved.measuredEf = measured;
+  /** The measured recall of each beam; part of the checkpoint. */
+  get measuredBeams(): MeasuredBeams | undefined {
+    return this.saved.measuredBeams;
+  }
+
+  set measuredBeams(measured: MeasuredBeams | undefined) {
+    this.saved.measuredBeams = measured;
   }
 
   // ---- Changing
@@ -179,7 +186,7 @@ export class HnswIndex extends HnswStatus implements Index {
     drop: () => void = () => {},
   ): void {
     this.maintenance.save((maintained, graphs, release) => {
-      const { changes, measuredEf } = this.saved;
+      const { changes, measuredBeams } = this.saved;
       const linkedEnd = Math.min(this.linkedEnd, this.vectors.last + 1);
       const set = this.graphSet as GraphSet;
       const state: HnswState = {
@@ -187,7 +194,7 @@ export class HnswIndex extends HnswStatus implements Index {
         vectorKeys: this.vectors.vectorKeys.state((vectorKey) => set.has(vectorKey), linkedEnd),
         linkedEnd,
         retired: Uint32Array.from(this.saved.retired).filter((ordinal) => ordinal < linkedEnd),
-        measuredEf,
+        measuredBeams,
       };
       write(state, graphs, (isCheckpointed) => {
         if (isCheckpointed) this.saved.saved(state, changes);

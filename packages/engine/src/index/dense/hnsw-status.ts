@@ -57,6 +57,11 @@ export class HnswStatus {
     return this.vectors.held.waitingCount;
   }
 
+  /** The same; null: there is no graph. */
+  get waiting(): number | null {
+    return this.graphSet === undefined ? null : this.tailCount;
+  }
+
   /** Every record with a smaller ordinal has its final place; records that wait for the sample to be complete have. */
   get linkedEnd(): number {
     return this.maintenance.linkedEnd;
@@ -148,8 +153,8 @@ export class HnswStatus {
   }
 
   /** Whether anything was measured since the last checkpoint of the index. */
-  get hasNewEf(): boolean {
-    return this.saved.hasNewEf(this.quality);
+  get hasNewBeams(): boolean {
+    return this.saved.hasNewBeams(this.quality);
   }
 
   /** Whether graphs of better codes wait for memory. */

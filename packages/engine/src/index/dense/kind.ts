@@ -12,6 +12,7 @@ import {
   indexNames,
   metricNames,
 } from "@quiverdb/protocol/shapes/index-definition";
+import { readFloats } from "../../vector/floats.ts";
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import { integer, invalid, nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
 import type {
@@ -24,11 +25,12 @@ import type {
   Population,
   PreparedRecords,
 } from "../kind.ts";
+import type { DenseLeg } from "../legs.ts";
 import { efMax } from "./graph-layout.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
-import { type DenseLeg, DenseLegs } from "./legs.ts";
+import { DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 import type { HnswState } from "./saved-changes.ts";
 
@@ -83,7 +85,7 @@ function checkpointsOf(options: HnswOptions): CheckpointAdapter<HnswIndex, HnswS
   return {
     changes: (index) =>
       index.failure !== undefined || index.encoding === undefined ? undefined : index.changes,
-    hasNews: (index) => index.hasNewEf,
+    hasNews: (index) => index.hasNewBeams,
     isIdle: (index) => index.isIdle,
     save: (index, write) =>
       new Promise((resolve, reject) => {
@@ -154,7 +156,7 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
     graphs: index.partitionCount,
     graph_bytes: index.graphBytes,
     ...(index.failedCopies > 0 && { failed_graph_copies: index.failedCopies }),
-    ...(index.measuredEf && { recall_table_records: index.measuredEf.count }),
+    ...(index.measuredBeams && { recall_table_records: index.measuredBeams.count }),
   };
 }
 
@@ -187,6 +189,11 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, 
   growth: (recordBytes, records) => records * recordBytes,
   status: statusOf,
   recall: recallOf,
+  measuring: {
+    beams: (index) => index,
+    legOf: (stored): DenseLeg => ({ kind: "dense", vector: readFloats(stored) }),
+  },
+  metric: ({ metric }) => metric,
   backlogMax: ({ dimension }) => Math.ceil(limits.indexBacklogBytesMax / (4 * dimension)),
   prove: (index, vectorOf) => index.check(vectorOf),
 };

@@ -5,16 +5,12 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
+import type { ChosenWay, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
+import type { DenseLeg } from "../legs.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Walk } from "./graph-search.ts";
 import type { DenseWay, GraphPass, HnswReader } from "./hnsw-search.ts";
-
-export interface DenseLeg extends Leg {
-  readonly kind: "dense";
-  readonly vector: Float32Array;
-}
 
 /** Visited vectors that are read and scored at a step. */
 const visitsPerStep = 64;
@@ -26,7 +22,7 @@ const exactQueriesMax = 64;
 const exactResultsMax = 20_000;
 
 /** Number of queries for k results each in one pass over all vectors. */
-export function exactQueriesFor(k: number): number {
+function exactQueriesFor(k: number): number {
   return Math.max(1, Math.min(exactQueriesMax, Math.floor(exactResultsMax / k)));
 }
 
@@ -50,8 +46,8 @@ export class DenseLegs implements LegSearches {
 
   *search(leg: number, k: number): Steps<Candidates> {
     if (this.#options.isExact) return yield* this.#exactly(leg, k);
-    const { ef, allowed } = this.#options;
-    const options = { ef, allowed, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
+    const { ef, allowed, without } = this.#options;
+    const options = { ef, allowed, without, vectorOf: (ordinal: number) => this.#version.vectorOf(ordinal) };
     const visible = () => this.#version.visible();
     const search = this.#reader.begin(this.#legs[leg].vector, k, visible, options);
     this.#way = this.#reader.chosen;

@@ -1,5 +1,6 @@
 // What does a checkpoint of a dense index store, and what has changed since the last one?
 
+import type { MeasuredBeams } from "../kind.ts";
 import type { MaintenanceState } from "./graph-maintenance.ts";
 import type { Quality } from "./quality.ts";
 import type { VectorKeysState } from "./vector-keys.ts";
@@ -11,16 +12,7 @@ export type HnswState = MaintenanceState & {
   readonly linkedEnd: number;
   /** Records that were retired and not yet removed. */
   readonly retired: Uint32Array;
-  readonly measuredEf: MeasuredEf | undefined;
-};
-
-/** Which fraction of the exact results each beam width finds, as measured by query/recall.ts. */
-export type MeasuredEf = {
-  /** By number of results: beam widths, ascending, and the recall of each, 0 to 1. */
-  readonly rows: readonly (readonly { readonly ef: number; readonly recall: number }[])[];
-  /** Records, and what had been linked or removed, when that was measured. */
-  readonly count: number;
-  readonly work: number;
+  readonly measuredBeams: MeasuredBeams | undefined;
 };
 
 /** Counts what is not in a checkpoint yet. */
@@ -29,35 +21,35 @@ export class SavedChanges {
   changes = 0;
   /** Records that were retired and not yet removed. */
   readonly retired = new Set<number>();
-  #measuredEf: MeasuredEf | undefined;
-  #isEfSaved = true;
+  #measuredBeams: MeasuredBeams | undefined;
+  #areBeamsSaved = true;
   #quality: Quality | undefined;
 
   /** The measured recall of each beam. */
-  get measuredEf(): MeasuredEf | undefined {
-    return this.#measuredEf;
+  get measuredBeams(): MeasuredBeams | undefined {
+    return this.#measuredBeams;
   }
 
-  set measuredEf(measured: MeasuredEf | undefined) {
-    this.#measuredEf = measured;
-    this.#isEfSaved = false;
+  set measuredBeams(measured: MeasuredBeams | undefined) {
+    this.#measuredBeams = measured;
+    this.#areBeamsSaved = false;
   }
 
   /** Whether anything was measured since the last checkpoint. @param quality of the graphs now */
-  hasNewEf(quality: Quality | undefined): boolean {
-    return !this.#isEfSaved || this.#quality !== quality;
+  hasNewBeams(quality: Quality | undefined): boolean {
+    return !this.#areBeamsSaved || this.#quality !== quality;
   }
 
   /** A checkpoint was written. @param changes those that it has */
-  saved({ measuredEf, quality }: HnswState, changes: number): void {
+  saved({ measuredBeams, quality }: HnswState, changes: number): void {
     this.changes -= changes;
-    this.#isEfSaved = this.#measuredEf === measuredEf;
+    this.#areBeamsSaved = this.#measuredBeams === measuredBeams;
     this.#quality = quality;
   }
 
   /** A checkpoint was read. */
-  restored({ measuredEf, quality }: HnswState): void {
-    this.#measuredEf = measuredEf;
+  restored({ measuredBeams, quality }: HnswState): void {
+    this.#measuredBeams = measuredBeams;
     this.#quality = quality;
   }
 }

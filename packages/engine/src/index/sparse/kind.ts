@@ -15,7 +15,8 @@ import { invertedCheckpoints } from "../inverted/checkpoint-adapter.ts";
 import { countsOf, postingBytes, sizeBy, TermSample } from "../inverted/memory.ts";
 import { postingFormat } from "../inverted/segment-layout.ts";
 import type { IndexedCollection, Kind, PreparedRecords } from "../kind.ts";
-import { type SparseLeg, SparseLegs } from "./legs.ts";
+import type { SparseLeg } from "../legs.ts";
+import { SparseLegs } from "./legs.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 import { SparseReader } from "./sparse-reader.ts";
 
