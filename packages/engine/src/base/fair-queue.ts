@@ -8,7 +8,7 @@
 //      time of the last granted slice. So a pause earns no credit, and a key with little work is served next.
 //   2. within the key, to the group that has received the least, in the same way.
 //   3. within the group, to the smallest task. The size of a task is the greater of its expected and its received time, with aging
-//      (fair-queue.ts). So a task that needs more than expected falls behind automatically.
+//      (LevelQueue). So a task that needs more than expected falls behind automatically.
 
 import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "./invariant.ts";

@@ -2,7 +2,7 @@
 //
 // The engine's modules run wherever JavaScript and WebAssembly do. The few services that a program can do better, or that differ from one
 // to the next, are a `Host`. `plainHost` needs nothing but the language and what every browser and server has in common. Node.js has a
-// faster one (runtime/node-host.ts), which gives the same results byte for byte (node-host.test.ts).
+// faster one (process/node-host.ts), which gives the same results byte for byte (node-host.test.ts).
 //
 // A thread has one host. Its first module installs it with `useHost`.
 

@@ -1,7 +1,7 @@
 // Which records does a filter change, and how?
 //
 // A request that changes the records matching a filter must change exactly those of one version, whatever is written meanwhile. Finding them
-// and encoding what becomes of them (change-matching.ts) can take long, so it is done before, in steps, on an older version, by another
+// and encoding what becomes of them can take long, so it is done before, in steps, on an older version, by another
 // thread, with its indexes. The writer then
 //
 //   - leaves out the operations of records that are gone: a replaced record has another ordinal, and is a new record;

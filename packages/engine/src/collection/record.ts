@@ -166,7 +166,7 @@ export function contentsOf(content: Uint8Array): Contents {
 
 // ---- What does a stored record contain, read field by field as asked?
 //
-// The layout is that of record.ts.
+// The layout is drawn at the beginning of this file.
 
 /** A stored record, read field by field as asked. Borrows its bytes: use it before the next read of the store. */
 export class RecordReader {
@@ -268,7 +268,7 @@ export class RecordReader {
     return this.#bytes.subarray(at + 4, at + 4 + readU32LE(this.#bytes, at));
   }
 
-  /** The content (record.ts) with other metadata, JSON text in UTF-8. */
+  /** The content with other metadata, JSON text in UTF-8. */
   contentWithMetadata(metadata: Uint8Array): Uint8Array {
     const bytes = this.#bytes;
     const length = new Uint8Array(4);

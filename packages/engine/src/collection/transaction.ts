@@ -7,7 +7,7 @@
 //                      v
 //                   aborted
 //
-// Each arrow is an operation of a log entry (apply.ts). Whether a committed transaction is indexed is local to each node (transaction.ts).
+// Each arrow is an operation of a log entry (apply.ts). Whether a committed transaction is indexed is local to each node.
 // The functions named `require...` run before an entry exists: they only read, and may refuse. The others change, and never refuse.
 //
 // Invariants:

@@ -7,7 +7,7 @@
 // returns it once, and the indexes remove it. So the cost is a table of the records closed since the oldest running search, instead of
 // sixteen bytes for every record.
 //
-// Searches in other threads look up in the same table (visibility.ts). A search that has begun before a record is removed may still meet
+// Searches in other threads look up in the same table. A search that has begun before a record is removed may still meet
 // it in an index: the table hides the record until no such search goes on (`retire`).
 //
 // Versions are integers below 2^53: at a million commits a second they last 285 years.

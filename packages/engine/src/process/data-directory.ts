@@ -8,7 +8,7 @@
 //   data-dir/audit.log        the server's audit log; older ones are audit.log.1, ...
 //
 // The server owns the last two. This file does what is common to all of them. Files with other names are not ours: it ignores them. A
-// directory that has only such is refused (data-directory.ts).
+// directory that has only such is refused.
 //
 // Directories have mode 0700 and files 0600, whatever the umask. Opening the data directory restricts what an earlier version or a copy
 // left more open. A data directory that Quiver creates, or finds empty, gets mode 0700 as well; one with content keeps the

@@ -35,11 +35,11 @@ export type Meta = {
   readonly txn: number;
   readonly free: Tree;
   readonly tables: Tree;
-  /** CRC-32 over the content of the meta page, the same as in the commit marker (lmdb-meta.ts). */
+  /** CRC-32 over the content of the meta page, the same as in the commit marker. */
   readonly checksum: number;
 };
 
-/** Identifies the newest durable state (lmdb-meta.ts). */
+/** Identifies the newest durable state. */
 type CommitMarker = { readonly txn: number; readonly checksum: number };
 
 /** Bytes of a meta page that carry data, including the page header. */

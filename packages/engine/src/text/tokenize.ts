@@ -25,8 +25,7 @@
 //
 // The table of docs/guide/text.md has an example of each, and a test goes through it.
 //
-// The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts, tokenize.ts,
-// tokenize.ts and tokenize.ts.
+// The rules for where a word ends are here, because they look at each other's characters. They go by character-classes.ts.
 
 import type { Steps } from "../base/steps.ts";
 import {

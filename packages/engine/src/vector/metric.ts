@@ -1,6 +1,6 @@
 // How near are two vectors?
 //
-// Each metric is one object that holds all its functions (the registry is metrics.ts); no other code switches on names
+// Each metric is one object that holds all its functions, in the table `metrics`; no other code switches on names
 // elsewhere. A *distance* is inside: smaller is nearer, and it is what is cheap to compute. A *score* is what the API
 // answers: greater is better. `score` converts, and is the one place that does.
 //

@@ -1,6 +1,6 @@
 // Do the inverted indexes in memory agree with the records of a view?
 //
-// The comparison (index-comparison.ts) runs in time slices, because these indexes belong to the request thread.
+// The comparison runs in time slices, because these indexes belong to the request thread.
 
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { Finding } from "@quiverdb/protocol/shapes/check";

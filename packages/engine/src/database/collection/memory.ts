@@ -1,6 +1,6 @@
 // How much memory do the indexes of a collection take, and may they take more?
 //
-// Loaded indexes are measured, others estimated (memory.ts). A write that would make the collection too large to be loaded again is
+// Loaded indexes are measured, others estimated. A write that would make the collection too large to be loaded again is
 // rejected first.
 
 import { QuiverError } from "@quiverdb/protocol/errors";

@@ -166,7 +166,7 @@ export class Writes {
     return this.#state.gate.pass(() => this.#upsertBatch(batch, records, Deadline.of(options), keyFilter));
   }
 
-  /** The filter of a caller as they accompany a request. */
+  /** The filter of a caller as it accompanies a request. */
   ofKeyFilter(keyFilter: KeyFilter | null): { keyFilter?: WriterKeyFilter } {
     return keyFilter === null ? {} : { keyFilter: keyFilter.toWriter(this.#state.isTime()) };
   }

@@ -1,7 +1,7 @@
 // Which nodes of a graph have allowed records?
 //
 // A bit for each slot, and some of the nodes, spread over all of them, at which a search among them begins (kernels/assembly/hnsw/search-allowed.ts).
-// Made once for a set (allowed-nodes.ts), and remembered with it: sets are used for many queries (query/filter/look-up.ts). A node that is
+// Made once for a set, and remembered with it: sets are used for many queries (query/filter/look-up.ts). A node that is
 // given to another record later keeps its bit, so what is found is tested by vector key.
 
 import { seedsMax } from "@quiverdb/kernels/hnsw";

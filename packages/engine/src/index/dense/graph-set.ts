@@ -151,7 +151,7 @@ export class GraphSet {
     return yield* GraphSet.#of(partitions, this.encoding, options, host);
   }
 
-  /** What another thread needs to search the graphs as they are now (graph-set.ts). */
+  /** What another thread needs to search the graphs as they are now. */
   get shared(): SharedGraphs {
     const partitions = this.#nodes.partitions.map((partition) => partition?.graph.shared);
     const encoding = this.encoding.toState();

@@ -79,7 +79,7 @@ export class StoredVectors extends SearchedVectors {
     return this.held.view;
   }
 
-  /** What another thread needs to search the vectors as they are now (stored-vectors.ts). */
+  /** What another thread needs to search the vectors as they are now. */
   get shared(): SharedVectors {
     return {
       dimension: this.dimension,

@@ -122,8 +122,8 @@ export type TruthRequest = {
 /** Bytes of a piece, which stays in the processor's cache for all queries. */
 const pieceBytes = 2 ** 20;
 
-function exactNeighbours({ metric: vectorKey, dimension, rows, queries, k }: TruthRequest): Candidates[] {
-  const metric = metrics[vectorKey];
+function exactNeighbours({ metric: metricName, dimension, rows, queries, k }: TruthRequest): Candidates[] {
+  const metric = metrics[metricName];
   const count = queries.length / dimension;
   const best: Candidates[] = new Array(count).fill(nothing);
   const layout = layOutBlock(dimension, 8 * pieceBytes);

@@ -1,7 +1,7 @@
 // What does a text index receive from a thread that has analysed texts?
 //
 // Columns for a batch of records. An entry refers to its term by the position in `terms`, which has each term once. The index maps terms to
-// its own numbers, once for each batch rather than for each record (analysed.ts).
+// its own numbers, once for each batch rather than for each record.
 //
 //   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`

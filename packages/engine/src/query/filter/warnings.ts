@@ -1,7 +1,7 @@
 // What is probably wrong with a filter that no record matches?
 //
 // Nothing is looked for where a record matches, so that such a search costs what it did before; the set of its matches is known then, and its
-// size is one comparison. Of an empty set the reasons are known for nothing (warnings.ts), except that a small collection may be read once
+// size is one comparison. Of an empty set the reasons are known for nothing, except that a small collection may be read once
 // more for a filter and version.
 //
 // A condition is named only if it must hold, and no record can satisfy it; of several on one field with the same mistake, the first:
@@ -61,7 +61,7 @@ export function* findVisible(
   return { set, warnings: yield* warningsOf(version, filter, absent) };
 }
 
-/** @param filter that no record matches. @param absent of its fields, those that nobody has (warnings.ts) */
+/** @param filter that no record matches. @param absent of its fields, those that nobody has */
 export function* warningsOf(
   version: Pick<FilteredVersion, "readTxn" | "ordinalEnd" | "indexes">,
   filter: Filter,
@@ -130,7 +130,7 @@ function typeMismatch({ field, condition, places }: Leaf, type: FieldType): Warn
 // ---- Which fields of a filter does nobody have, and which could have been meant?
 //
 // A filter on a misspelt field is a valid one that matches nothing, or with `ne` everything. What is absent is known from the indexes of fields,
-// and from the records that were read to find the matches. An answer warns of it only where nobody matches (warnings.ts).
+// and from the records that were read to find the matches. An answer warns of it only where nobody matches.
 
 /**
  * Names of the metadata fields of a filter at which no record has a value, by the field's index, or because all records were read. Where
