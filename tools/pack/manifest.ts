@@ -7,6 +7,9 @@ import { folders, importsOf, type PackageName } from "./places.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
+/** The address of the repository: fill it in here before the first publication. */
+const repository: string | undefined = undefined;
+
 const internal = { "./internal/*": { types: "./dist/*.d.ts", default: "./dist/*.js" } };
 
 /** What differs between the packages. */
@@ -117,6 +120,12 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     type: "module",
     ...own[name],
     files: ["dist"],
+    homepage: repository && `${repository}#readme`,
+    repository: repository && {
+      type: "git",
+      url: `git+${repository}.git`,
+      directory: `packages/${folders[name]}`,
+    },
     // Without a value, JSON has no such key.
     dependencies: versionsOf((dependency) => !isOptional(dependency)),
     optionalDependencies: versionsOf(isOptional),

@@ -10,7 +10,7 @@
 //
 // Invariants (see check):
 //   1. next and previous are the same rings, each with one vector key; vectorKeyOf leads from every other record of a ring to it.
-//   2. A ring has a copy at least; a headless vector key has one.
+//   2. A ring has a duplicate at least; a headless vector key has one.
 //
 // Other threads walk the rings while one changes them. What they see may come and go in the middle of a walk, but every record that their
 // version sees is met:
@@ -65,7 +65,7 @@ export class DuplicateVectorsReader {
     return this.#isEmpty();
   }
 
-  /** The vector key of a copy; `absent` for every other ordinal. */
+  /** The vector key of a duplicate; `absent` for every other ordinal. */
   vectorKeyOf(ordinal: number): number {
     const vectorKey = this.#vectorKeys.get(ordinal);
     return vectorKey === ordinal ? absent : vectorKey;
@@ -156,7 +156,7 @@ export class DuplicateVectors extends DuplicateVectorsReader {
       this.#previous.set(next, previous);
       return absent;
     }
-    // It was the only copy: what is left of the ring is the vector key.
+    // It was the only duplicate: what is left of the ring is the vector key.
     this.#next.delete(vectorKey);
     this.#previous.delete(vectorKey);
     if (this.#vectorKeys.get(vectorKey) === absent) return absent;
@@ -241,7 +241,7 @@ export class DuplicateVectors extends DuplicateVectorsReader {
         this.#previous.get(next) === ordinal,
         `the ring of ${vectorKey} is not the same in both directions`,
       );
-      invariant(next !== ordinal, `the ring of ${vectorKey} has no copy`);
+      invariant(next !== ordinal, `the ring of ${vectorKey} has no duplicate`);
       invariant(isVectorKey(vectorKey), `the vector key ${vectorKey} of record ${ordinal} is not held`);
     }
     invariant(

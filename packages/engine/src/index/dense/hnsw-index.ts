@@ -7,7 +7,7 @@
 //   ----------> waits ----------------------> waits, queued -----> linked: in the graphs
 //      |          \______________________________/                   |
 //      |                    remove: gone                    remove: dead, swept later
-//      |--- equal to a vector that is held ----> a copy of it (duplicate-vectors.ts)
+//      |--- equal to a vector that is held ----> a duplicate of it (duplicate-vectors.ts)
 //      '--- cosine, and all values are zero ---> the vector without direction: its score is known
 //
 // Rows and graphs hold *vector keys*, one for each distinct vector; searches find vector keys, and answer with their records. A vector that no graph has
@@ -19,7 +19,7 @@
 // graphs that serve searches. The successor replaces them once it has all of their vectors.
 //
 // Invariants (see check):
-//   1. Each vector key waits or is in the graphs, or is the one without direction; each record is a vector key or a copy of one.
+//   1. Each vector key waits or is in the graphs, or is the one without direction; each record is a vector key or a duplicate of one.
 //   2. Names that are queued or handed out wait, until their job is done or they are removed.
 //   3. A list has at most m0 links at level 0 and m above, to distinct other nodes of at least that level.
 //   4. The entry point is a node of the greatest level, dead or living.
