@@ -40,8 +40,8 @@ export default defineConfig({
       { extends: true, test: { name: "tests", include: all, exclude: long } },
       { extends: true, test: { name: "long", include: long } },
       {
-        // Whatever holds for a server holds for one with serving threads, too. Left out is what has threads of its own, what the same
-        // code does in each thread, and what only the owner does.
+        // What threads can break holds for a server with serving threads, too. Left out is what has threads of its own, what the same
+        // code does in each thread, what only the owner does, and forms of requests.
         extends: true,
         test: {
           name: "with serving threads",
@@ -49,6 +49,7 @@ export default defineConfig({
           exclude: [
             "packages/server/test/{bad-input,bulk-bodies,config,filters,log,openapi,request,threads,tls,vector-bytes}.test.ts",
             "packages/server/test/{audit,console,snapshots,transaction-stats}.test.ts",
+            "packages/server/test/{auth,authorization,clients,errors,python-client}.test.ts",
           ],
           env: { QUIVER_TEST_SERVING_THREADS: "2" },
         },
