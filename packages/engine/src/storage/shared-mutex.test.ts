@@ -41,6 +41,6 @@ describe("a mutex of the process", () => {
         throw new Error("no");
       }),
     ).toThrow("no");
-    expect(mutex.hold(() => 7)).toBe(7);
+    expect(mutex.hold(() => mutex.hold(() => 7))).toBe(7);
   });
 });

@@ -12,6 +12,8 @@ const awaited = 2;
 export class SharedMutex {
   readonly #states: Int32Array;
   readonly #at: number;
+  /** Whether this thread holds it. */
+  #isHeld = false;
 
   /** @param states free at the beginning */
   constructor(states: Int32Array, at: number) {
@@ -29,14 +31,17 @@ export class SharedMutex {
     return Array.from({ length: states.length }, (_, at) => new SharedMutex(states, at));
   }
 
-  /** Runs an action while no other thread holds the mutex. */
+  /** Runs an action while no other thread holds the mutex. An action may hold it again. */
   hold<T>(action: () => T): T {
+    if (this.#isHeld) return action();
     if (Atomics.compareExchange(this.#states, this.#at, free, held) !== free)
       while (Atomics.exchange(this.#states, this.#at, awaited) !== free)
         Atomics.wait(this.#states, this.#at, awaited);
+    this.#isHeld = true;
     try {
       return action();
     } finally {
+      this.#isHeld = false;
       if (Atomics.exchange(this.#states, this.#at, free) === awaited)
         Atomics.notify(this.#states, this.#at, 1);
     }
