@@ -1,4 +1,4 @@
-// Does a vector take the number of bytes stated in docs/decisions/hnsw-graph.md?
+// Does a vector take the number of bytes stated in docs/guide/search.md?
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { type HnswDataType, hnswDataTypes } from "./code-types.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 
-const page = readFileSync(new URL("../../../../../docs/decisions/hnsw-graph.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../../../docs/guide/search.md", import.meta.url), "utf8");
 const dimensions = [100, 768, 1_536];
 
 /** The row of the page's table for a type. */
