@@ -1,0 +1,305 @@
+// Which goals are there, and are they reached?
+//
+// Each goal is computed from the stored results. A goal whose benchmark was never run is left out.
+
+import { type Row, type Run, stored } from "./shared/results.ts";
+
+export type Goal = {
+  /** In bench/results. */
+  readonly benchmark: string;
+  readonly wanted: string;
+  readonly figure: string;
+  readonly isMet: boolean;
+};
+
+export const num = (row: Row | undefined, name: string): number => Number(row?.[name] ?? Number.NaN);
+export const isOurs = (row: Row): boolean => row.ours === true;
+export const isRival = (row: Row): boolean => !isOurs(row) && row.bare !== true;
+export const isWhole = ({ engine }: Row): boolean => engine === "Quiver, the whole engine";
+
+/** The row with the least of a figure. */
+export const least = (rows: readonly Row[], name: string): Row | undefined =>
+  rows
+    .filter((row) => row[name] !== undefined)
+    .toSorted((a, b) => num(a, name) - num(b, name))
+    .at(0);
+
+export const span = (values: readonly number[], digits = 2): string => {
+  const [from, to] = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits));
+  return from === to ? from : `${from} to ${to}`;
+};
+
+const runsOf = (benchmark: string, prefix = ""): Run[] =>
+  stored(benchmark).filter(({ key }) => key.startsWith(prefix));
+const runOf = (benchmark: string, key: string): Run | undefined =>
+  stored(benchmark).find((run) => run.key === key);
+
+/** How many times Quiver's best the best rival costs; figures of Quiver's best are 1. */
+export const timesOfRival = ({ rows }: Run, at: string): number =>
+  num(least(rows.filter(isRival), `cpuMs${at}`), `times${at}`);
+
+function dense(): Goal[] {
+  const benchmark = "dense";
+  const runs = runsOf(benchmark);
+  const hnswlib = (key: string): Row | undefined =>
+    runOf(benchmark, key)?.rows.find(({ engine }) => String(engine).startsWith("hnswlib"));
+  const ratios = runs.flatMap((run) => ["@0.95", "@0.99"].map((at) => timesOfRival(run, at)));
+  const words = ["@0.95", "@0.99"].map((at) => num(hnswlib("glove-cosine"), `times${at}`));
+  const wide = num(hnswlib("clusters768"), "times@0.99");
+  const builds = runs.map(
+    ({ key, rows }) => num(rows.find(isOurs), "buildCpuS") / num(hnswlib(key), "buildCpuS"),
+  );
+  return [
+    {
+      benchmark,
+      wanted: "Dense index alone: 3 times the best rival's queries a CPU second, on every set, at 0.95 and 0.99",
+      figure: `${span(ratios)} times`,
+      isMet: ratios.every((ratio) => ratio >= 3),
+    },
+    {
+      benchmark,
+      wanted: "Dense index alone: 4.2 times hnswlib-node on word vectors, at 0.95 and 0.99",
+      figure: `${words.map((ratio) => ratio.toFixed(2)).join(" and ")} times`,
+      isMet: words.every((ratio) => ratio >= 4.2),
+    },
+    {
+      benchmark,
+      wanted: "Dense index alone: 8 times hnswlib-node on 768 dimensions, at 0.99",
+      figure: `${wide.toFixed(2)} times`,
+      isMet: wide >= 8,
+    },
+    {
+      benchmark,
+      wanted: "Dense index alone: at most 0.5 of hnswlib-node's CPU time to build",
+      figure: `${span(builds)} (${builds.filter((ratio) => ratio > 0.5).length} of ${builds.length} sets above)`,
+      isMet: builds.every((ratio) => ratio <= 0.5),
+    },
+  ];
+}
+
+function growth(): Goal[] {
+  const runs = runsOf("growth", "dense-index-");
+  const [first, last] = [runs[0], runs[runs.length - 1]];
+  if (first === undefined) return [];
+  const wanted = Math.log10(num(last.options, "rows")) / Math.log10(num(first.options, "rows"));
+  const times = ["@0.95", "@0.99"].map(
+    (at) => num(last.rows[0], `cpuMs${at}`) / num(first.rows[0], `cpuMs${at}`),
+  );
+  return [
+    {
+      benchmark: "growth",
+      wanted: `Dense index alone: CPU time grows as log N, ${wanted.toFixed(2)} times from 10,000 to 1,000,000 vectors`,
+      figure: `${times.map((each) => each.toFixed(1)).join(" and ")} times, at 0.95 and 0.99`,
+      isMet: times.every((each) => each <= 1.1 * wanted),
+    },
+  ];
+}
+
+/** Below this recall a filtered search is no rival at that point. */
+const filterRecallMin = 0.9;
+
+/** The best rival among the points of one filter and share. */
+export function bestRival({ rows, points = [] }: Run, filter: string, share: number): Row | undefined {
+  const rivals = new Set(rows.filter(isRival).map(({ engine }) => engine));
+  const known = points.filter(
+    (each) =>
+      each.filter === filter &&
+      each.share === share &&
+      rivals.has(each.engine) &&
+      num(each, "recall") >= filterRecallMin,
+  );
+  return least(known, "cpuMs");
+}
+
+function filters(): Goal[] {
+  const benchmark = "filters";
+  const run = runOf(benchmark, "clusters");
+  if (run === undefined) return [];
+  const all = run.points ?? [];
+  const own = all.filter((each) => isWhole(each) && each.filter !== "none");
+  const lost = own.flatMap((point) => {
+    const rival = bestRival(run, String(point.filter), num(point, "share"));
+    return rival !== undefined && num(rival, "cpuMs") < num(point, "cpuMs")
+      ? [`${100 * num(point, "share")} % ${point.filter}`]
+      : [];
+  });
+  const base = num(
+    all.find((each) => isWhole(each) && each.filter === "none"),
+    "cpuMs",
+  );
+  const multiples = (engine: string, what: string): Goal => {
+    const times = all
+      .filter((each) => each.engine === engine && each.filter !== "none" && num(each, "share") >= 0.1)
+      .map((each) => num(each, "cpuMs") / base);
+    return {
+      benchmark,
+      wanted: `Filters ${what}: at most 1.5 times the search without a filter, from 100 % to 10 %`,
+      figure: `${span(times)} times`,
+      isMet: times.every((each) => each <= 1.5),
+    };
+  };
+  const recalls = own.map((each) => num(each, "recall"));
+  return [
+    {
+      benchmark,
+      wanted: "Filtered dense search: less CPU time than every rival, at every filter and share",
+      figure: lost.length === 0 ? "at every point" : `not at ${lost.join(", ")}`,
+      isMet: lost.length === 0,
+    },
+    {
+      benchmark,
+      wanted: "Filtered dense search: recall@10 of at least 0.98 at every filter and share",
+      figure: `at least ${Math.min(...recalls).toFixed(3)}`,
+      isMet: Math.min(...recalls) >= 0.98,
+    },
+    multiples("Quiver, the whole engine", "that were asked before"),
+    multiples("Quiver, each filter new", "that are new each time"),
+  ];
+}
+
+const sparse = (): Goal[] =>
+  runsOf("sparse").flatMap(({ title, rows }) => {
+    const name = title.split(/[,(]/)[0].trim();
+    const loop = rows.find(({ engine }) => engine === "plain JavaScript loop");
+    const goal = (at: string, what: string, wanted: number): Goal => ({
+      benchmark: "sparse",
+      wanted: `${name}, index alone, ${what}: ${wanted} times the plain loop's queries a CPU second`,
+      figure: `${num(loop, `times${at}`).toFixed(2)} times`,
+      isMet: num(loop, `times${at}`) >= wanted,
+    });
+    return [goal("", "exact", 5), goal("@0.95", "at 0.95", 15)];
+  });
+
+function shapes(): Goal[] {
+  const cells = runsOf("sparse-shapes").flatMap(({ rows }) => rows);
+  if (cells.length === 0) return [];
+  return [
+    { at: "", what: "exact", wanted: 3 },
+    { at: "@0.95", what: "at 0.95", wanted: 8 },
+  ].flatMap(({ at, what, wanted }) =>
+    (["whole", "index"] as const).map((part): Goal => {
+      const ratios = cells.map((row) => num(row, `${part}Times${at}`));
+      const met = ratios.filter((ratio) => ratio >= wanted).length;
+      return {
+        benchmark: "sparse-shapes",
+        wanted: `Sparse, ${part === "whole" ? "whole engine" : "index alone"}, ${what}: ${wanted} times the plain loop on each shape`,
+        figure: `${span(ratios)} times; on ${met} of ${ratios.length}`,
+        isMet: met === ratios.length,
+      };
+    }),
+  );
+}
+
+const text = (): Goal[] =>
+  runsOf("text").flatMap(({ title, rows }): Goal[] => {
+    const name = title.split(/[:,]/)[0];
+    const [ours, rivals] = [rows.filter(isOurs), rows.filter(isRival)];
+    const [own, rival, builder] = [least(ours, "cpuMs"), least(rivals, "cpuMs"), least(rivals, "buildCpuS")];
+    const share = num(own, "cpuMs") / num(rival, "cpuMs");
+    const build = num(own, "buildCpuS") / num(builder, "buildCpuS");
+    return [
+      {
+        benchmark: "text",
+        wanted: `Text, ${name}, index alone: at most 0.5 of the best rival's CPU time, with the exact ten`,
+        figure: `${share.toFixed(2)} of ${rival?.engine}`,
+        isMet: share <= 0.5 && num(own, "recall") === 1,
+      },
+      {
+        benchmark: "text",
+        wanted: `Text, ${name}, index alone: the fastest build`,
+        figure: `${build.toFixed(2)} of ${builder?.engine}`,
+        isMet: build < 1,
+      },
+    ];
+  });
+
+function rest(): Goal[] {
+  const rows = runOf("rest", "all")?.rows ?? [];
+  const few = rows.filter((row) => num(row, "records") === Math.min(...rows.map((each) => num(each, "records"))));
+  const [numbers, base64] = ["numbers", "base64"].map((form) => few.find((row) => row.form === form));
+  const goal = (row: Row | undefined, name: string, most: number, what: string): Goal[] =>
+    row === undefined
+      ? []
+      : [
+          {
+            benchmark: "rest",
+            wanted: `REST, vector as ${row.form}, without the search: at most ${most} times ${what}`,
+            figure: `${num(row, name).toFixed(2)} times`,
+            isMet: num(row, name) <= most,
+          },
+        ];
+  return [
+    ...goal(numbers, "ratioWithoutSearch", 1.5, "node:http alone"),
+    ...goal(base64, "ratioToNumbersWithoutSearch", 1.2, "node:http alone with numbers"),
+    ...goal(base64, "ratioWithoutSearch", 1.2, "node:http alone"),
+  ];
+}
+
+function ingest(): Goal[] {
+  const rows = (runOf("ingest", "bodies")?.rows ?? []).filter(({ form }) => form === "JSON, numbers");
+  const [streamed, staged] = ["streamed", "in a transaction"].map((how) =>
+    rows.find(({ written }) => written === how),
+  );
+  const times = num(runOf("ingest", "single")?.facts, "timesOneClient");
+  const [parse, files] = [num(streamed, "cpuTimesParse"), num(staged, "filesTimesVectors")];
+  const benchmark = "ingest";
+  return [
+    {
+      benchmark,
+      wanted: "Ingest of JSON numbers: at most 2 times the CPU time of JSON.parse",
+      figure: `${parse.toFixed(2)} times`,
+      isMet: parse <= 2,
+    },
+    {
+      benchmark,
+      wanted: "After a transaction: files of at most 1.3 times the vectors",
+      figure: `${files.toFixed(2)} times`,
+      isMet: files <= 1.3,
+    },
+    {
+      benchmark,
+      wanted: "64 clients write single records at more than 10 times the rate of one",
+      figure: `${times.toFixed(1)} times`,
+      isMet: times > 10,
+    },
+  ];
+}
+
+function overhead(): Goal[] {
+  const rows = runOf("overhead", "all")?.rows ?? [];
+  if (rows.length === 0) return [];
+  const more = rows.map((row) => num(row, "moreUs"));
+  const most = 15;
+  return [
+    {
+      benchmark: "overhead",
+      wanted: `A search in process costs at most ${most} µs besides its index`,
+      figure: `${span(more, 1)} µs; missed by ${more.filter((us) => us > most).length} of ${more.length} searches`,
+      isMet: more.every((us) => us <= most),
+    },
+  ];
+}
+
+function threads(): Goal[] {
+  const benchmark = "threads";
+  const goal = (key: string, threadsOf: (row: Row) => boolean, name: string, most: number, wanted: string) => {
+    const values = (runOf(benchmark, key)?.rows ?? []).filter(threadsOf).map((row) => num(row, name));
+    if (values.length === 0) return [];
+    const greatest = Math.max(...values);
+    return [{ benchmark, wanted, figure: `up to ${greatest} times`, isMet: greatest <= most }];
+  };
+  return [
+    ...goal(
+      "work",
+      (row) => row.threads === "default",
+      "serverTimes",
+      1.1,
+      "Default number of serving threads: at most 1.1 times the CPU time of one thread",
+    ),
+    ...goal("load", () => true, "p99Times", 2, "p99 of searches during a bulk load: at most 2 times that of a quiet server"),
+  ];
+}
+
+/** All goals, by benchmark. */
+export const goals = (): Goal[] =>
+  [dense, growth, filters, sparse, shapes, text, rest, ingest, overhead, threads].flatMap((each) => each());
