@@ -1,6 +1,7 @@
 // Which goals are there, and are they reached?
 //
-// Each goal is computed from the stored results. A goal whose benchmark was never run is left out.
+// Each goal is computed from the stored results. A goal whose benchmark was never run is left out. Runs before 2026-11-26 are stored with
+// fewer digits; where a ratio was recorded with them, as one of their facts, it counts.
 
 import { type Row, type Run, stored } from "./shared/results.ts";
 
@@ -16,6 +17,7 @@ export const num = (row: Row | undefined, name: string): number => Number(row?.[
 export const isOurs = (row: Row): boolean => row.ours === true;
 export const isRival = (row: Row): boolean => !isOurs(row) && row.bare !== true;
 export const isWhole = ({ engine }: Row): boolean => engine === "Quiver, the whole engine";
+export const isIndexAlone = ({ engine }: Row): boolean => engine === "Quiver u8, index alone";
 
 /** The row with the least of a figure. */
 export const least = (rows: readonly Row[], name: string): Row | undefined =>
@@ -46,13 +48,15 @@ function dense(): Goal[] {
   const ratios = runs.flatMap((run) => ["@0.95", "@0.99"].map((at) => timesOfRival(run, at)));
   const words = ["@0.95", "@0.99"].map((at) => num(hnswlib("glove-cosine"), `times${at}`));
   const wide = num(hnswlib("clusters768"), "times@0.99");
-  const builds = runs.map(
-    ({ key, rows }) => num(rows.find(isOurs), "buildCpuS") / num(hnswlib(key), "buildCpuS"),
+  const builds = runs.map(({ key, rows, facts }) =>
+    Number(
+      facts?.buildTimesHnswlib ?? num(rows.find(isIndexAlone), "buildCpuS") / num(hnswlib(key), "buildCpuS"),
+    ),
   );
   return [
     {
       benchmark,
-      wanted: "Dense index alone: 3 times the best rival's queries a CPU second, on every set, at 0.95 and 0.99",
+      wanted: "Dense index alone: 3 times the best rival, on every set, at 0.95 and 0.99",
       figure: `${span(ratios)} times`,
       isMet: ratios.every((ratio) => ratio >= 3),
     },
@@ -127,14 +131,14 @@ function filters(): Goal[] {
     all.find((each) => isWhole(each) && each.filter === "none"),
     "cpuMs",
   );
-  const multiples = (engine: string, what: string): Goal => {
+  const multiples = (engine: string, what: string, recorded: unknown): Goal => {
     const times = all
       .filter((each) => each.engine === engine && each.filter !== "none" && num(each, "share") >= 0.1)
       .map((each) => num(each, "cpuMs") / base);
     return {
       benchmark,
       wanted: `Filters ${what}: at most 1.5 times the search without a filter, from 100 % to 10 %`,
-      figure: `${span(times)} times`,
+      figure: `${recorded ?? span(times)} times`,
       isMet: times.every((each) => each <= 1.5),
     };
   };
@@ -152,23 +156,29 @@ function filters(): Goal[] {
       figure: `at least ${Math.min(...recalls).toFixed(3)}`,
       isMet: Math.min(...recalls) >= 0.98,
     },
-    multiples("Quiver, the whole engine", "that were asked before"),
-    multiples("Quiver, each filter new", "that are new each time"),
+    multiples("Quiver, the whole engine", "that were asked before", run.facts?.askedBeforeTimes),
+    multiples("Quiver, each filter new", "that are new each time", run.facts?.newTimes),
   ];
 }
 
-const sparse = (): Goal[] =>
-  runsOf("sparse").flatMap(({ title, rows }) => {
-    const name = title.split(/[,(]/)[0].trim();
-    const loop = rows.find(({ engine }) => engine === "plain JavaScript loop");
-    const goal = (at: string, what: string, wanted: number): Goal => ({
+function sparse(): Goal[] {
+  const sets = runsOf("sparse").map(({ title, rows }) => ({
+    name: title.split(/[,(]/)[0].trim(),
+    loop: rows.find(({ engine }) => engine === "plain JavaScript loop"),
+  }));
+  return [
+    { at: "", what: "exact", wanted: 5 },
+    { at: "@0.95", what: "at 0.95", wanted: 15 },
+  ].map(({ at, what, wanted }): Goal => {
+    const times = sets.map(({ loop }) => num(loop, `times${at}`));
+    return {
       benchmark: "sparse",
-      wanted: `${name}, index alone, ${what}: ${wanted} times the plain loop's queries a CPU second`,
-      figure: `${num(loop, `times${at}`).toFixed(2)} times`,
-      isMet: num(loop, `times${at}`) >= wanted,
-    });
-    return [goal("", "exact", 5), goal("@0.95", "at 0.95", 15)];
+      wanted: `Sparse index alone, ${what}: ${wanted} times the plain loop`,
+      figure: sets.map(({ name }, i) => `${times[i].toFixed(2)} (${name})`).join(", "),
+      isMet: times.every((each) => each >= wanted),
+    };
   });
+}
 
 function shapes(): Goal[] {
   const cells = runsOf("sparse-shapes").flatMap(({ rows }) => rows);
@@ -190,32 +200,41 @@ function shapes(): Goal[] {
   );
 }
 
-const text = (): Goal[] =>
-  runsOf("text").flatMap(({ title, rows }): Goal[] => {
-    const name = title.split(/[:,]/)[0];
+function text(): Goal[] {
+  const benchmark = "text";
+  const sets = runsOf(benchmark).map(({ title, rows, facts }) => {
     const [ours, rivals] = [rows.filter(isOurs), rows.filter(isRival)];
     const [own, rival, builder] = [least(ours, "cpuMs"), least(rivals, "cpuMs"), least(rivals, "buildCpuS")];
-    const share = num(own, "cpuMs") / num(rival, "cpuMs");
-    const build = num(own, "buildCpuS") / num(builder, "buildCpuS");
-    return [
-      {
-        benchmark: "text",
-        wanted: `Text, ${name}, index alone: at most 0.5 of the best rival's CPU time, with the exact ten`,
-        figure: `${share.toFixed(2)} of ${rival?.engine}`,
-        isMet: share <= 0.5 && num(own, "recall") === 1,
-      },
-      {
-        benchmark: "text",
-        wanted: `Text, ${name}, index alone: the fastest build`,
-        figure: `${build.toFixed(2)} of ${builder?.engine}`,
-        isMet: build < 1,
-      },
-    ];
+    return {
+      name: title.split(/[:,]/)[0],
+      share: num(own, "cpuMs") / num(rival, "cpuMs"),
+      isExact: num(own, "recall") === 1,
+      build: Number(facts?.buildTimesBestRival ?? num(own, "buildCpuS") / num(builder, "buildCpuS")),
+    };
   });
+  const told = (of: (set: (typeof sets)[number]) => number): string =>
+    sets.map((set) => `${of(set).toFixed(2)} (${set.name})`).join(", ");
+  return [
+    {
+      benchmark,
+      wanted: "Text index alone: at most 0.5 of the best rival's CPU time, with the exact ten",
+      figure: told(({ share }) => share),
+      isMet: sets.every(({ share, isExact }) => share <= 0.5 && isExact),
+    },
+    {
+      benchmark,
+      wanted: "Text index alone: the fastest build, as times that of the fastest rival",
+      figure: told(({ build }) => build),
+      isMet: sets.every(({ build }) => build < 1),
+    },
+  ];
+}
 
 function rest(): Goal[] {
   const rows = runOf("rest", "all")?.rows ?? [];
-  const few = rows.filter((row) => num(row, "records") === Math.min(...rows.map((each) => num(each, "records"))));
+  const few = rows.filter(
+    (row) => num(row, "records") === Math.min(...rows.map((each) => num(each, "records"))),
+  );
   const [numbers, base64] = ["numbers", "base64"].map((form) => few.find((row) => row.form === form));
   const goal = (row: Row | undefined, name: string, most: number, what: string): Goal[] =>
     row === undefined
@@ -282,7 +301,13 @@ function overhead(): Goal[] {
 
 function threads(): Goal[] {
   const benchmark = "threads";
-  const goal = (key: string, threadsOf: (row: Row) => boolean, name: string, most: number, wanted: string) => {
+  const goal = (
+    key: string,
+    threadsOf: (row: Row) => boolean,
+    name: string,
+    most: number,
+    wanted: string,
+  ) => {
     const values = (runOf(benchmark, key)?.rows ?? []).filter(threadsOf).map((row) => num(row, name));
     if (values.length === 0) return [];
     const greatest = Math.max(...values);
@@ -296,7 +321,13 @@ function threads(): Goal[] {
       1.1,
       "Default number of serving threads: at most 1.1 times the CPU time of one thread",
     ),
-    ...goal("load", () => true, "p99Times", 2, "p99 of searches during a bulk load: at most 2 times that of a quiet server"),
+    ...goal(
+      "load",
+      () => true,
+      "p99Times",
+      2,
+      "p99 of searches during a bulk load: at most 2 times that of a quiet server",
+    ),
   ];
 }
 
