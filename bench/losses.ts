@@ -112,7 +112,6 @@ const inProcess: readonly Figure[] = [
   { name: "p99Ms@0.95", title: "p99 at 0.95" },
   { name: "buildCpuS", title: "CPU to build" },
   { name: "loadCpuUs", title: "CPU to load" },
-  { name: "loadUs", title: "time to load" },
   { name: "bytes", title: "bytes of the index" },
   { name: "processBytes", title: "memory of the process" },
   { name: "fileBytes", title: "files" },
@@ -166,17 +165,17 @@ function filters(run: Run): Loss[] {
   );
 }
 
-const shapes = (): Loss[] =>
-  stored("sparse-shapes").flatMap(({ key, rows }) =>
-    lossesOf(
-      `Sparse shape ${key}`,
-      "CPU, by terms of a query",
-      rows.map((row): { title: string; better: [string, number][] } => {
-        const factor = 1 / num(row, "wholeTimes");
-        return { title: String(row.dimensions), better: factor > 1 ? [["plain loop", factor]] : [] };
-      }),
-    ),
-  );
+/** The shapes on which the plain loop is faster than the whole engine, and with how many lengths of a query. */
+function shapes(): Loss[] {
+  const runs = stored("sparse-shapes").map(({ key, rows }) => {
+    const factors = rows.map((row) => 1 / num(row, "wholeTimes")).filter((factor) => factor > 1);
+    return { key, factors };
+  });
+  const lost = runs.filter(({ factors }) => factors.length > 0);
+  if (lost.length === 0) return [];
+  const rivals = lost.map(({ key, factors }) => `${key}: plain loop ${span(factors)}`);
+  return [{ where: "Sparse, by shape", figure: "CPU, exact", rivals: rivals.join("; ") }];
+}
 
 /** Every figure of which some rival has a better one. */
 export const losses = (): Loss[] => [

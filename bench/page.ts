@@ -87,6 +87,12 @@ function denseTable(runs: readonly Run[]): string {
   return table(["dense, index alone", ...titles], rows);
 }
 
+/** How many times the cost of one row that of another is: as recorded, with more digits, where the former is what multiples are of. */
+const timesOf = (row: Row, of: Row, at: string): number =>
+  Number(of[`times${at}`] ?? 1) === 1 && row[`times${at}`] !== undefined
+    ? num(row, `times${at}`)
+    : num(row, `cpuMs${at}`) / num(of, `cpuMs${at}`);
+
 /** The whole engine and the index alone beside the best rival. @param at "" where all searches are exact */
 function wholeRow(title: string, { rows }: Run, at: string): string[] {
   const cost = `cpuMs${at}`;
@@ -97,9 +103,7 @@ function wholeRow(title: string, { rows }: Run, at: string): string[] {
   );
   const rival = least(rows.filter(isRival), cost);
   const times = (row: Row | undefined): string =>
-    row?.[cost] === undefined || rival === undefined
-      ? ""
-      : ` (${(num(rival, cost) / num(row, cost)).toFixed(2)})`;
+    row?.[cost] === undefined || rival === undefined ? "" : ` (${timesOf(rival, row, at).toFixed(2)})`;
   return [
     title,
     `${figure(own, cost, ms)}${times(own)}`,
@@ -124,7 +128,9 @@ function inProcessSection(dense: readonly Run[], sparse: readonly Run[], text: r
 
 CPU milliseconds a query. The whole engine checks a request, sees one version, searches and fetches what it finds; the index alone only searches. In brackets: how many times Quiver's CPU time the best rival needs; below 1 the rival is faster. The plain loop is a JavaScript loop over flat posting lists.
 
-${table(["search, set, records", "whole engine", "index alone", "best rival"], rows)}
+${table(["search", "whole engine", "index alone", "best rival"], rows)}
+
+The dense index alone, on each set:
 
 ${denseTable(dense)}
 `;
@@ -154,7 +160,7 @@ function filterRows(run: Run): string[][] {
       const rival = bestRival(run, isBase ? "none" : kind, share);
       if (point === undefined) return "-";
       if (rival === undefined) return ms(num(point, "cpuMs"));
-      const times = num(rival, "cpuMs") / num(point, "cpuMs");
+      const times = timesOf(rival, point, "");
       return `${ms(num(point, "cpuMs"))} (${times.toFixed(2)} ${shortName(rival).replace(/ (int8|FTS5)$/, "")})`;
     });
     return [filterTitles[kind] ?? `${key === "words" ? "text" : "sparse"}, one field`, ...cells];
@@ -177,7 +183,7 @@ function filtersSection(runs: readonly Run[], servers: readonly Run[]): string {
 
 In process, by the share of records that match: CPU milliseconds of the whole engine, and how many times that the best rival needs which has a recall of 0.9 or more. Quiver's recall@10 is at least ${Math.min(...own).toFixed(3)}. Filters of "dense" rows were asked before; without a metadata index a filter reads all records, which takes tens of milliseconds.
 
-${table(["filter", "none", ...shares.slice(1).map(percent)], runs.flatMap(filterRows))}
+${table(["filter", "no filter", ...shares.slice(1).map(percent)], runs.flatMap(filterRows))}
 
 Servers, one client, CPU milliseconds at a recall of ${recalls.join(" / ")}:
 
@@ -219,7 +225,7 @@ function ingestTables(): string {
         `${figure(row, "perSecond", whole)} a second with ${row.clients} client${row.clients === 1 ? "" : "s"}`,
     )
     .join(", ");
-  const titles = ["form", "MB", "CPU ms, streamed", "in a transaction", "ms, streamed", "in a transaction"];
+  const titles = ["form", "MB", "CPU ms, streamed", "CPU ms, transaction", "ms, streamed", "ms, transaction"];
   return `${whole(num(options, "records"))} records of ${options.dimension} numbers through REST, ${options.per} a request, each acknowledged when it is on disk. In brackets: times the CPU time of JSON.parse of the same records, ${figure(facts, "parseMs", whole)} ms. Files take ${disk[0]} times the bytes of the vectors, ${disk[1]} after a transaction. Single records: ${clients}.
 
 ${table(titles, forms)}
@@ -282,6 +288,12 @@ function curves(): Curve[] {
   });
 }
 
+/** Lines of the index alone, with sets or steps of their own. */
+const lineTitles: Readonly<Record<string, string>> = {
+  "dense-index": "dense, 128 numbers",
+  "text-index": "text, more steps",
+};
+
 const costs = ({ steps, at }: Curve): (readonly [number, number])[] =>
   steps.map(({ count, row }) => [count, num(row, `cpuMs${at}`)] as const);
 
@@ -322,12 +334,15 @@ function growthSection(all: readonly Curve[]): string {
       known.map(([, cost]) => Math.log10(cost)),
     );
     const { row } = curve.steps[curve.steps.length - 1];
-    const subject = curve.subject.replace("-index", ", other set");
+    // Recorded with more digits than the costs.
+    const times = Number(row[`growthTimes${curve.at}`] ?? last[1] / first[1]);
+    const power = Number(row[`growthPower${curve.at}`] ?? slope);
+    const subject = lineTitles[curve.subject] ?? curve.subject;
     return [
       `${subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
       `${whole(first[0])} to ${whole(last[0])}`,
       `${ms(first[1])} to ${ms(last[1])}`,
-      `${(last[1] / first[1]).toFixed(1)}, N^${slope.toFixed(2)}`,
+      `${times.toFixed(1)}, N^${power.toFixed(2)}`,
       figure(row, "loadCpuUs", whole),
       figure(row, "processBytes", whole),
       figure(row, "fileBytes", whole),
@@ -445,7 +460,7 @@ const method = `# Benchmarks
 - **Machine.** A virtual machine with 2 cores of an AMD EPYC or Intel Xeon, which other work may share. Trust ratios more than milliseconds.
 - **Turns.** Engines run in processes of their own and get the same queries in turns. The first round warms up. Figures are medians of the other rounds.
 - **CPU time** is that of all threads of an engine or a server for one query. **Latency** is what the client sees.
-- **Recall** is recall@10 against exact search. Costs at a recall are interpolated between beam widths. "At most" costs count as they are.
+- **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths; where the narrowest beam finds more, it is that of this beam.
 - **Graphs** have M = 16 and ef_construction = 200 (filters 128) in every engine that can set them.
 `;
 

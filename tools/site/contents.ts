@@ -40,7 +40,6 @@ const shortTitles: Readonly<Record<string, string>> = {
   "docs/coming-from/lancedb.md": "LanceDB",
   "docs/coming-from/pinecone.md": "Pinecone",
   "docs/coming-from/qdrant.md": "Qdrant",
-  "docs/benchmarks.md": "In short",
 };
 
 /** The text of the link to a document. @param title its first heading */
@@ -114,7 +113,7 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Benchmarks",
-    entries: ["docs/benchmarks.md", "docs/first-contact.md", "docs/benchmarks-*"],
+    entries: ["docs/benchmarks.md", "docs/first-contact.md"],
     optional: true,
   },
   {
