@@ -6,12 +6,12 @@
 import { type Row, type Run, stored } from "./shared/results.ts";
 
 export type Goal = {
-  /** In bench/results. */
-  readonly benchmark: string;
   readonly wanted: string;
   readonly figure: string;
   readonly isMet: boolean;
 };
+
+const goalOf = (wanted: string, figure: string, isMet: boolean): Goal => ({ wanted, figure, isMet });
 
 export const num = (row: Row | undefined, name: string): number => Number(row?.[name] ?? Number.NaN);
 export const isOurs = (row: Row): boolean => row.ours === true;
@@ -43,6 +43,7 @@ export const timesOfRival = ({ rows }: Run, at: string): number =>
 function dense(): Goal[] {
   const benchmark = "dense";
   const runs = runsOf(benchmark);
+  if (runs.length === 0) return [];
   const hnswlib = (key: string): Row | undefined =>
     runOf(benchmark, key)?.rows.find(({ engine }) => String(engine).startsWith("hnswlib"));
   const ratios = runs.flatMap((run) => ["@0.95", "@0.99"].map((at) => timesOfRival(run, at)));
@@ -54,30 +55,26 @@ function dense(): Goal[] {
     ),
   );
   return [
-    {
-      benchmark,
-      wanted: "Dense index alone: 3 times the best rival, on every set, at 0.95 and 0.99",
-      figure: `${span(ratios)} times`,
-      isMet: ratios.every((ratio) => ratio >= 3),
-    },
-    {
-      benchmark,
-      wanted: "Dense index alone: 4.2 times hnswlib-node on word vectors, at 0.95 and 0.99",
-      figure: `${words.map((ratio) => ratio.toFixed(2)).join(" and ")} times`,
-      isMet: words.every((ratio) => ratio >= 4.2),
-    },
-    {
-      benchmark,
-      wanted: "Dense index alone: 8 times hnswlib-node on 768 dimensions, at 0.99",
-      figure: `${wide.toFixed(2)} times`,
-      isMet: wide >= 8,
-    },
-    {
-      benchmark,
-      wanted: "Dense index alone: at most 0.5 of hnswlib-node's CPU time to build",
-      figure: `${span(builds)} (${builds.filter((ratio) => ratio > 0.5).length} of ${builds.length} sets above)`,
-      isMet: builds.every((ratio) => ratio <= 0.5),
-    },
+    goalOf(
+      "Dense index alone: 3 times the best rival, on every set, at 0.95 and 0.99",
+      `${span(ratios)} times`,
+      ratios.every((ratio) => ratio >= 3),
+    ),
+    goalOf(
+      "Dense index alone: 4.2 times hnswlib-node on word vectors, at 0.95 and 0.99",
+      `${words.map((ratio) => ratio.toFixed(2)).join(" and ")} times`,
+      words.every((ratio) => ratio >= 4.2),
+    ),
+    goalOf(
+      "Dense index alone: 8 times hnswlib-node on 768 dimensions, at 0.99",
+      `${wide.toFixed(2)} times`,
+      wide >= 8,
+    ),
+    goalOf(
+      "Dense index alone: at most 0.5 of hnswlib-node's CPU time to build",
+      `${span(builds)} (${builds.filter((ratio) => ratio > 0.5).length} of ${builds.length} sets above)`,
+      builds.every((ratio) => ratio <= 0.5),
+    ),
   ];
 }
 
@@ -90,12 +87,11 @@ function growth(): Goal[] {
     (at) => num(last.rows[0], `cpuMs${at}`) / num(first.rows[0], `cpuMs${at}`),
   );
   return [
-    {
-      benchmark: "growth",
-      wanted: `Dense index alone: grows as log N, ${wanted.toFixed(2)} times from 10,000 to 1,000,000 vectors`,
-      figure: `${times.map((each) => each.toFixed(1)).join(" and ")} times, at 0.95 and 0.99`,
-      isMet: times.every((each) => each <= 1.1 * wanted),
-    },
+    goalOf(
+      `Dense index alone: grows as log N, ${wanted.toFixed(2)} times from 10,000 to 1,000,000 vectors`,
+      `${times.map((each) => each.toFixed(1)).join(" and ")} times, at 0.95 and 0.99`,
+      times.every((each) => each <= 1.1 * wanted),
+    ),
   ];
 }
 
@@ -135,27 +131,24 @@ function filters(): Goal[] {
     const times = all
       .filter((each) => each.engine === engine && each.filter !== "none" && num(each, "share") >= 0.1)
       .map((each) => num(each, "cpuMs") / base);
-    return {
-      benchmark,
-      wanted: `Dense filters ${what}: at most 1.5 times the search without one, from 100 % to 10 %`,
-      figure: `${recorded ?? span(times)} times`,
-      isMet: times.every((each) => each <= 1.5),
-    };
+    return goalOf(
+      `Dense filters ${what}: at most 1.5 times the search without one, from 100 % to 10 %`,
+      `${recorded ?? span(times)} times`,
+      times.every((each) => each <= 1.5),
+    );
   };
   const recalls = own.map((each) => num(each, "recall"));
   return [
-    {
-      benchmark,
-      wanted: "Dense filters: less CPU time than every rival, at every filter and share",
-      figure: lost.length === 0 ? "at every point" : `not at ${lost.join(", ")}`,
-      isMet: lost.length === 0,
-    },
-    {
-      benchmark,
-      wanted: "Dense filters: recall@10 of at least 0.98, at every filter and share",
-      figure: `at least ${Math.min(...recalls).toFixed(3)}`,
-      isMet: Math.min(...recalls) >= 0.98,
-    },
+    goalOf(
+      "Dense filters: less CPU time than every rival, at every filter and share",
+      lost.length === 0 ? "at every point" : `not at ${lost.join(", ")}`,
+      lost.length === 0,
+    ),
+    goalOf(
+      "Dense filters: recall@10 of at least 0.98, at every filter and share",
+      `at least ${Math.min(...recalls).toFixed(3)}`,
+      Math.min(...recalls) >= 0.98,
+    ),
     multiples("Quiver, the whole engine", "that were asked before", run.facts?.askedBeforeTimes),
     multiples("Quiver, each filter new", "that are new each time", run.facts?.newTimes),
   ];
@@ -166,17 +159,17 @@ function sparse(): Goal[] {
     name: title.split(/[,(]/)[0].trim(),
     loop: rows.find(({ engine }) => engine === "plain JavaScript loop"),
   }));
+  if (sets.length === 0) return [];
   return [
     { at: "", what: "exact", wanted: 5 },
     { at: "@0.95", what: "at 0.95", wanted: 15 },
   ].map(({ at, what, wanted }): Goal => {
     const times = sets.map(({ loop }) => num(loop, `times${at}`));
-    return {
-      benchmark: "sparse",
-      wanted: `Sparse index alone, ${what}: ${wanted} times the plain loop`,
-      figure: sets.map(({ name }, i) => `${times[i].toFixed(2)} (${name})`).join(", "),
-      isMet: times.every((each) => each >= wanted),
-    };
+    return goalOf(
+      `Sparse index alone, ${what}: ${wanted} times the plain loop`,
+      sets.map(({ name }, i) => `${times[i].toFixed(2)} (${name})`).join(", "),
+      times.every((each) => each >= wanted),
+    );
   });
 }
 
@@ -190,12 +183,11 @@ function shapes(): Goal[] {
     (["whole", "index"] as const).map((part): Goal => {
       const ratios = cells.map((row) => num(row, `${part}Times${at}`));
       const met = ratios.filter((ratio) => ratio >= wanted).length;
-      return {
-        benchmark: "sparse-shapes",
-        wanted: `Sparse ${part === "whole" ? "whole engine" : "index alone"}, ${what}: ${wanted} times the plain loop, on each shape`,
-        figure: `${span(ratios)} times; on ${met} of ${ratios.length}`,
-        isMet: met === ratios.length,
-      };
+      return goalOf(
+        `Sparse ${part === "whole" ? "whole engine" : "index alone"}, ${what}: ${wanted} times the plain loop, on each shape`,
+        `${span(ratios)} times; on ${met} of ${ratios.length}`,
+        met === ratios.length,
+      );
     }),
   );
 }
@@ -212,21 +204,20 @@ function text(): Goal[] {
       build: Number(facts?.buildTimesBestRival ?? num(own, "buildCpuS") / num(builder, "buildCpuS")),
     };
   });
+  if (sets.length === 0) return [];
   const told = (of: (set: (typeof sets)[number]) => number): string =>
     sets.map((set) => `${of(set).toFixed(2)} (${set.name})`).join(", ");
   return [
-    {
-      benchmark,
-      wanted: "Text index alone: at most 0.5 of the best rival's CPU time, with the exact ten",
-      figure: told(({ share }) => share),
-      isMet: sets.every(({ share, isExact }) => share <= 0.5 && isExact),
-    },
-    {
-      benchmark,
-      wanted: "Text index alone: the fastest build, as times that of the fastest rival",
-      figure: told(({ build }) => build),
-      isMet: sets.every(({ build }) => build < 1),
-    },
+    goalOf(
+      "Text index alone: at most 0.5 of the best rival's CPU time, with the exact ten",
+      told(({ share }) => share),
+      sets.every(({ share, isExact }) => share <= 0.5 && isExact),
+    ),
+    goalOf(
+      "Text index alone: the fastest build, as times that of the fastest rival",
+      told(({ build }) => build),
+      sets.every(({ build }) => build < 1),
+    ),
   ];
 }
 
@@ -240,12 +231,11 @@ function rest(): Goal[] {
     row === undefined
       ? []
       : [
-          {
-            benchmark: "rest",
-            wanted: `REST, vector as ${row.form}, without the search: at most ${most} times ${what}`,
-            figure: `${num(row, name).toFixed(2)} times`,
-            isMet: num(row, name) <= most,
-          },
+          goalOf(
+            `REST, vector as ${row.form}, without the search: at most ${most} times ${what}`,
+            `${num(row, name).toFixed(2)} times`,
+            num(row, name) <= most,
+          ),
         ];
   return [
     ...goal(numbers, "ratioWithoutSearch", 1.5, "node:http alone"),
@@ -256,31 +246,28 @@ function rest(): Goal[] {
 
 function ingest(): Goal[] {
   const rows = (runOf("ingest", "bodies")?.rows ?? []).filter(({ form }) => form === "JSON, numbers");
+  if (rows.length === 0) return [];
   const [streamed, staged] = ["streamed", "in a transaction"].map((how) =>
     rows.find(({ written }) => written === how),
   );
   const times = num(runOf("ingest", "single")?.facts, "timesOneClient");
   const [parse, files] = [num(streamed, "cpuTimesParse"), num(staged, "filesTimesVectors")];
-  const benchmark = "ingest";
   return [
-    {
-      benchmark,
-      wanted: "Ingest of JSON numbers: at most 2 times the CPU time of JSON.parse",
-      figure: `${parse.toFixed(2)} times`,
-      isMet: parse <= 2,
-    },
-    {
-      benchmark,
-      wanted: "After a transaction: files of at most 1.3 times the vectors",
-      figure: `${files.toFixed(2)} times`,
-      isMet: files <= 1.3,
-    },
-    {
-      benchmark,
-      wanted: "64 clients write single records at more than 10 times the rate of one",
-      figure: `${times.toFixed(1)} times`,
-      isMet: times > 10,
-    },
+    goalOf(
+      "Ingest of JSON numbers: at most 2 times the CPU time of JSON.parse",
+      `${parse.toFixed(2)} times`,
+      parse <= 2,
+    ),
+    goalOf(
+      "After a transaction: files of at most 1.3 times the vectors",
+      `${files.toFixed(2)} times`,
+      files <= 1.3,
+    ),
+    goalOf(
+      "64 clients write single records at more than 10 times the rate of one",
+      `${times.toFixed(1)} times`,
+      times > 10,
+    ),
   ];
 }
 
@@ -290,12 +277,11 @@ function overhead(): Goal[] {
   const more = rows.map((row) => num(row, "moreUs"));
   const most = 15;
   return [
-    {
-      benchmark: "overhead",
-      wanted: `A search in process costs at most ${most} µs besides its index`,
-      figure: `${span(more, 1)} µs; missed by ${more.filter((us) => us > most).length} of ${more.length} searches`,
-      isMet: more.every((us) => us <= most),
-    },
+    goalOf(
+      `A search in process costs at most ${most} µs besides its index`,
+      `${span(more, 1)} µs; missed by ${more.filter((us) => us > most).length} of ${more.length} searches`,
+      more.every((us) => us <= most),
+    ),
   ];
 }
 
@@ -311,7 +297,7 @@ function threads(): Goal[] {
     const values = (runOf(benchmark, key)?.rows ?? []).filter(threadsOf).map((row) => num(row, name));
     if (values.length === 0) return [];
     const greatest = Math.max(...values);
-    return [{ benchmark, wanted, figure: `up to ${greatest} times`, isMet: greatest <= most }];
+    return [{ wanted, figure: `up to ${greatest} times`, isMet: greatest <= most }];
   };
   return [
     ...goal(

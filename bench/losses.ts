@@ -112,6 +112,7 @@ const inProcess: readonly Figure[] = [
   { name: "p99Ms@0.95", title: "p99 at 0.95" },
   { name: "buildCpuS", title: "CPU to build" },
   { name: "loadCpuUs", title: "CPU to load" },
+  { name: "loadUs", title: "time to load" },
   { name: "bytes", title: "bytes of the index" },
   { name: "processBytes", title: "memory of the process" },
   { name: "fileBytes", title: "files" },
@@ -167,14 +168,20 @@ function filters(run: Run): Loss[] {
 
 /** The shapes on which the plain loop is faster than the whole engine, and with how many lengths of a query. */
 function shapes(): Loss[] {
-  const runs = stored("sparse-shapes").map(({ key, rows }) => {
-    const factors = rows.map((row) => 1 / num(row, "wholeTimes")).filter((factor) => factor > 1);
-    return { key, factors };
+  const runs = stored("sparse-shapes");
+  return ["", "@0.95"].flatMap((at): Loss[] => {
+    const lost = runs
+      .map(({ key, rows }) => ({
+        key,
+        factors: rows.map((row) => 1 / num(row, `wholeTimes${at}`)).filter((factor) => factor > 1),
+      }))
+      .filter(({ factors }) => factors.length > 0);
+    if (lost.length === 0) return [];
+    const rivals = `plain loop ${lost.map(({ key, factors }) => `${span(factors)} (${key})`).join(", ")}`;
+    return [
+      { where: "Sparse, by shape", figure: at === "" ? "CPU, exact" : `CPU at ${at.slice(1)}`, rivals },
+    ];
   });
-  const lost = runs.filter(({ factors }) => factors.length > 0);
-  if (lost.length === 0) return [];
-  const rivals = lost.map(({ key, factors }) => `${key}: plain loop ${span(factors)}`);
-  return [{ where: "Sparse, by shape", figure: "CPU, exact", rivals: rivals.join("; ") }];
 }
 
 /** Every figure of which some rival has a better one. */

@@ -2,7 +2,7 @@
 
 import { randomNumbers } from "../packages/kernels/src/random.ts";
 import * as dense from "./dense/data.ts";
-import { type EngineKind, type Item, kindNamed, type Shape } from "./engines/engine.ts";
+import { type EngineKind, type Item, kindNamed, plainShape, type Shape } from "./engines/engine.ts";
 import { holds } from "./engines/filter.ts";
 import { hnswlib } from "./engines/hnswlib.ts";
 import { lancedb, lancedbRefined, lancedbText } from "./engines/lancedb.ts";
@@ -62,14 +62,6 @@ export type Subject = {
   /** @param rowsMax the first rows only; more than there are, where they can be made */
   read(set: string, rowsMax?: number): ReadSet;
 };
-
-const plainShape = {
-  fields: [],
-  dimension: 0,
-  metric: "cosine",
-  efConstruction: 200,
-  language: "none",
-} as const satisfies Partial<Shape>;
 
 const denseSearch: Subject = {
   name: "dense",

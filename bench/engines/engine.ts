@@ -46,6 +46,15 @@ export type Shape = {
   readonly language: "none" | "english";
 };
 
+/** What is the same for most sets. */
+export const plainShape = {
+  fields: [],
+  dimension: 0,
+  metric: "cosine",
+  efConstruction: 200,
+  language: "none",
+} as const satisfies Partial<Shape>;
+
 export type Engine = {
   /** Adds records whose ids go up from `first`. They are borrowed. */
   add(items: readonly Item[], first: number): void | Promise<void>;

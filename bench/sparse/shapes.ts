@@ -4,7 +4,7 @@
 // are, records that have topics and records that have none, and for each of them queries from 5 dimensions to 200. A way of searching that is
 // good for one of them can be bad for the next.
 
-import { type Shape as EngineShape, kindNamed, type SparseVector } from "../engines/engine.ts";
+import { type Shape as EngineShape, kindNamed, plainShape, type SparseVector } from "../engines/engine.ts";
 import { readSet } from "./data.ts";
 import { expansions, makeVectors, querySpread, rowSpread, seeds } from "./splade.ts";
 
@@ -68,11 +68,7 @@ export const shapeNamed = (name: string): Shape => kindNamed(shapes, name);
 
 /** What engines are told of so many records. */
 export const shapeOf = (count: number): Omit<EngineShape, "directory"> => ({
+  ...plainShape,
   kind: "sparse",
   count,
-  fields: [],
-  dimension: 0,
-  metric: "cosine",
-  efConstruction: 0,
-  language: "none",
 });
