@@ -56,12 +56,12 @@ function serverTable(run: Run): string {
     });
     return [bold(server), ...cells];
   });
-  return `${run.title}, ${whole(num(run.options, "rows"))} records:\n\n${table(["server", ...titles], rows)}\n`;
+  return `${run.title}, its first ${whole(num(run.options, "rows"))} records:\n\n${table(["server", ...titles], rows)}\n`;
 }
 
 const serversSection = (runs: readonly Run[]): string => `## Servers
 
-Each server is asked by its own public client, with the narrowest beam that reaches the recall. The client runs on the same cores. The last row is a server that parses the same body and finds nothing.
+Each server is asked by its own public client, with the narrowest beam that reaches the recall. The client runs on the same cores. Latency is that of one client, except where the column says 8; "a second" is the rate of 8. The last row is a server that parses the same body and finds nothing.
 
 ${runs.map(serverTable).join("\n")}`;
 
@@ -457,7 +457,7 @@ const method = `# Benchmarks
 
 \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
 
-- **Machine.** A virtual machine with 2 cores of an AMD EPYC or Intel Xeon, which other work may share. Trust ratios more than milliseconds.
+- **Machine.** An AMD EPYC or an Intel Xeon ([which](#raw-results)), 2 cores where that was recorded, Node.js 24. Other work may share it: trust ratios more than milliseconds.
 - **Turns.** Engines run in processes of their own and get the same queries in turns. The first round warms up. Figures are medians of the other rounds.
 - **CPU time** is that of all threads of an engine or a server for one query. **Latency** is what the client sees.
 - **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths; where the narrowest beam finds more, it is that of this beam.
