@@ -185,7 +185,7 @@ In process, by the share of records that match: CPU milliseconds of the whole en
 
 ${table(["filter", "no filter", ...shares.slice(1).map(percent)], runs.flatMap(filterRows))}
 
-Servers, one client, CPU milliseconds at a recall of ${recalls.join(" / ")}:
+Servers, one client, CPU milliseconds at a recall of ${recalls.join(" / ")}; a dash where it is not reached:
 
 ${table(["server", ...titles], rows)}
 `;

@@ -1,6 +1,7 @@
 // Which options does a benchmark take, and is its result stored?
 //
-// Some options choose what is measured, others how. With one of the latter a run is a trial, which is only printed, unless `--write` is given.
+// Some options choose what is measured, others how. With one of the latter a run is a trial, which is only printed. `--write` stores
+// it nevertheless, and `--no-write` stores nothing.
 
 import { parseArgs } from "node:util";
 
@@ -28,6 +29,6 @@ export function readOptions<C extends Defaults, D extends Defaults>(
   const isTrial = Object.keys(changed).some((name) => given[name] !== undefined);
   return {
     values: { ...defaults, ...given } as Values<C & D>,
-    isKept: given.write === true || !isTrial,
+    isKept: typeof given.write === "boolean" ? given.write : !isTrial,
   };
 }
