@@ -1,6 +1,6 @@
 // How fast are a backup and a restore, and is their memory independent of the collection's size?
 //
-//   node bench/backup.ts [--records 100000,400000] [--dimension 128]
+//   npm run bench backup [-- --records 100000,400000 --dimension 128]
 //
 // Vectors of random floats, which hardly compress, and short texts, which compress well. Memory is RssAnon of the process, without the
 // mapped pages of the store.
@@ -8,16 +8,13 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { openDatabase } from "@quiverdb/engine/database/database";
 import { randomNumbers } from "@quiverdb/kernels/random";
+import { readOptions } from "./shared/options.ts";
+import { publish } from "./shared/publish.ts";
+import type { Row } from "./shared/results.ts";
 
-const { values } = parseArgs({
-  options: {
-    records: { type: "string", default: "100000,400000" },
-    dimension: { type: "string", default: "128" },
-  },
-});
+const { values, isKept } = readOptions({}, { records: "100000,400000", dimension: "128" });
 const dimension = Number(values.dimension);
 const mebibyte = 1024 * 1024;
 
@@ -42,6 +39,7 @@ async function measured<T>(
   return [result, { seconds: (performance.now() - startedAt) / 1000, bytes, heldMs }];
 }
 
+const rows: Row[] = [];
 for (const count of values.records.split(",").map(Number)) {
   const dataDir = mkdtempSync(join(tmpdir(), "quiver-bench-backup-"));
   const database = await openDatabase({ dataDir });
@@ -69,15 +67,19 @@ for (const count of values.records.split(",").map(Number)) {
     const request = { snapshots: [snapshot.id] };
     const [, restored] = await measured(() => database.restoreCollection("copy", request));
     const rawBytes = count * (4 * dimension + 150);
-    const shown = ({ seconds, bytes, heldMs }: typeof made) =>
-      `${seconds.toFixed(1)} s (${(rawBytes / mebibyte / seconds).toFixed(0)} MiB/s), ${(bytes / mebibyte).toFixed(0)} MiB of memory, event loop blocked for at most ${heldMs.toFixed(0)} ms`;
-    console.log(
-      `${count} records of ${dimension} dimensions, file of ${(snapshot.size_bytes / mebibyte).toFixed(0)} MiB`,
-    );
-    console.log(`  backup   ${shown(made)}`);
-    console.log(`  restore  ${shown(restored)}`);
+    for (const [act, { seconds, bytes, heldMs }] of Object.entries({ backup: made, restore: restored }))
+      rows.push({
+        act,
+        records: count,
+        fileMiB: snapshot.size_bytes / mebibyte,
+        seconds,
+        MiBPerSecond: rawBytes / mebibyte / seconds,
+        memoryMiB: bytes / mebibyte,
+        eventLoopHeldMs: heldMs,
+      });
   } finally {
     await database.close();
     rmSync(dataDir, { recursive: true, force: true });
   }
 }
+publish("backup", { key: "all", title: "Backup and restore", options: { dimension }, rows }, isKept);

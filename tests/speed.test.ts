@@ -3,7 +3,7 @@
 // A search of each kind, from the call on the collection to its result, is compared with a loop of plain JavaScript that never changes, in
 // the same process and in turns: processor times, so that other programs on the machine matter little. The ceilings are about twice what
 // was measured when they were set. They are for a mistake that costs every caller, such as a read of the store for each hit; the
-// benchmarks (docs/benchmarks*.md) tell what a search costs.
+// benchmarks (docs/benchmarks.md) tell what a search costs.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -21,9 +21,9 @@ const campaign = (name: string, what: string, options?: string): [string, Progra
   name,
   { file: `tests/campaigns/${name}.ts`, what, ...(options !== undefined && { options }) },
 ];
-const bench = (name: string, file: string, what: string): [string, Program] => [
+const bench = (name: string, file: string, what: string, options?: string): [string, Program] => [
   name,
-  { file: `bench/${file}.ts`, what },
+  { file: `bench/${file}.ts`, what, ...(options !== undefined && { options }) },
 ];
 
 const campaigns = new Map<string, Program>([
@@ -93,48 +93,46 @@ const campaigns = new Map<string, Program>([
   campaign("soak", "30 minutes at twice the sustainable load", "--figures"),
 ]);
 
+/** Each writes bench/results/NAME.json and docs/benchmarks.md; with options that change how it measures, it only prints. */
 const benchmarks = new Map<string, Program>([
-  bench(
-    "short",
-    "main",
-    "half an hour: the short form of the others, with rivals; writes docs/benchmarks.md",
-  ),
+  bench("page", "page", "writes docs/benchmarks.md from bench/results, and measures nothing"),
+  bench("short", "short", "half an hour: the short form of the others, with rivals"),
   bench("backup", "backup", "speed and memory of backup and restore"),
-  bench("dense", "dense/main", "HNSW against rivals"),
+  bench("dense", "search", "HNSW against rivals", "--benchmark dense"),
   bench("dense-builders", "dense/builders", "speed of two builder threads relative to one"),
-  bench("dense-growth", "dense/growth", "the cost of a search as an index grows to a million vectors"),
   bench(
     "dense-lasting",
     "dense/lasting",
     "a graph in which every vector was replaced three times, against a fresh one",
   ),
   bench("dense-start", "dense/start", "starting with a million vectors"),
-  bench("filters", "filters/main", "filtered dense search at every selectivity, beside rivals"),
-  bench("flat", "flat", "exact search against a plain loop"),
-  bench("growth", "growth/main", "the whole engine from 10,000 to 1,000,000 records; --write, --resume"),
   bench(
-    "ingest",
-    "ingest/main",
-    "the cost of writing through REST by form of the body, and the space taken; --write",
+    "filters",
+    "search",
+    "filtered dense, sparse and text search at every selectivity, beside rivals",
+    "--benchmark filters",
   ),
+  bench("flat", "flat", "exact search against a plain loop"),
+  bench(
+    "growth",
+    "search",
+    "the whole engine from 10,000 to 1,000,000 records, text to 2,000,000; --lines, --steps",
+    "--benchmark growth",
+  ),
+  bench("ingest", "ingest/main", "the cost of writing through REST by form of the body, and the space taken"),
   bench("memory", "ingest/memory", "what a server's memory consists of, beside Redis and PostgreSQL"),
-  bench("overhead", "overhead/main", "what a search in process costs besides its index, by kind"),
-  bench("rest", "rest/main", "what a search through REST costs the server, against node:http alone; --write"),
-  bench("servers", "servers/main", "the server beside other servers, with and without filters; --write"),
-  bench("sparse", "sparse/main", "sparse search against rivals"),
+  bench("overhead", "overhead", "what a search in process costs besides its index, by kind"),
+  bench("rest", "rest/main", "what a search through REST costs the server, against node:http alone"),
+  bench("servers", "servers/main", "the server beside other servers, with and without filters"),
+  bench("sparse", "search", "sparse search against rivals", "--benchmark sparse"),
   bench(
     "sparse-shapes",
     "sparse/ratios",
     "sparse search beside a plain loop, for collections of several shapes",
   ),
-  bench("text", "text/main", "BM25 against rivals"),
-  bench("text-growth", "text/growth", "the cost of a text search from 10,000 to 2,000,000 passages"),
+  bench("text", "search", "BM25 against rivals", "--benchmark text"),
   bench("text-start", "text/start", "building a text index of a million passages, and a restart with it"),
-  bench(
-    "threads",
-    "threads/main",
-    "numbers of serving threads, by throughput, p99 and processor time; --write",
-  ),
+  bench("threads", "threads/main", "numbers of serving threads, by throughput, p99 and processor time"),
 ]);
 
 const kinds: Readonly<Record<string, ReadonlyMap<string, Program>>> = {

@@ -18,7 +18,7 @@ const neighbours = 25;
 const runsStemmed = 40;
 const runsFolded = 12;
 
-const samples = new URL("../packages/engine/src/text/test/words/", import.meta.url);
+const samples = new URL("../packages/engine/test/text/words/", import.meta.url);
 const [directory, ...asked] = process.argv.slice(2);
 if (directory === undefined) throw new Error("expected the directory of the word lists");
 for (const name of textLanguages) {

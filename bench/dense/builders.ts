@@ -1,6 +1,6 @@
 // How much faster do two builder threads build than one?
 //
-//   npm run bench dense-builders     prints; 20,000 of the generated 128-d vectors first, then 100,000
+//   npm run bench dense-builders [-- --rounds 3]     20,000 of the generated 128-d vectors first, then 100,000
 //
 // Wall time from the first record to the last link, with the two cases alternating. The machine needs a core for each builder, and part of
 // another for the thread that assigns the jobs.
@@ -10,8 +10,12 @@ import { Background, type BackgroundEvents } from "../../packages/engine/src/bas
 import { HnswIndex } from "../../packages/engine/src/index/dense/hnsw-index.ts";
 import { BuilderThreads } from "../../packages/engine/src/runtime/builders.ts";
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
-import { readSet } from "./data.ts";
-import { efConstruction, m } from "./engine.ts";
+import { m } from "../engines/engine.ts";
+import { median } from "../shared/figures.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
+import { inTurns } from "../shared/turns.ts";
+import { readSet, titleOf } from "./data.ts";
 
 const told: BackgroundEvents = {
   onFailed({ task, error }) {
@@ -21,8 +25,11 @@ const told: BackgroundEvents = {
   onRecovered() {},
 };
 
-const set = readSet("clusters128-1m", 100_000);
-const rounds = 3;
+const { values, isKept } = readOptions({}, { rounds: "3" });
+const rounds = Number(values.rounds);
+const efConstruction = 200;
+const name = "clusters128-1m";
+const set = readSet(name, 100_000);
 
 async function build(width: number, count: number): Promise<{ wall: number; cpu: number }> {
   const builders = new BuilderThreads(new Background(told), width);
@@ -57,12 +64,27 @@ async function build(width: number, count: number): Promise<{ wall: number; cpu:
   }
 }
 
+const rows = [];
 for (const count of [20_000, 100_000]) {
-  for (let round = 0; round < rounds; round++) {
-    const one = await build(1, count);
-    const two = await build(2, count);
-    console.log(
-      `${count} vectors: one builder ${one.wall.toFixed(2)} s (${one.cpu.toFixed(1)} CPU s), two ${two.wall.toFixed(2)} s (${two.cpu.toFixed(1)} CPU s): ${(one.wall / two.wall).toFixed(2)} times`,
-    );
-  }
+  const taken = [1, 2].map((builders) => ({ builders, seconds: [] as number[], cpuS: [] as number[] }));
+  await inTurns(
+    () => taken,
+    { rounds, warmUps: 0 },
+    async ({ builders, seconds, cpuS }) => {
+      const { wall, cpu } = await build(builders, count);
+      seconds.push(wall);
+      cpuS.push(cpu);
+    },
+  );
+  const [one] = taken.map(({ seconds }) => median(seconds));
+  for (const { builders, seconds, cpuS } of taken)
+    rows.push({
+      vectors: count,
+      builders,
+      seconds: median(seconds),
+      cpuS: median(cpuS),
+      speedup: one / median(seconds),
+    });
 }
+const options = { rounds, set: name, m, efConstruction };
+publish("dense-builders", { key: "all", title: titleOf(name), options, rows }, isKept);

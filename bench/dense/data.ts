@@ -11,9 +11,9 @@ import { VectorRows } from "../../packages/engine/src/index/dense/vector-rows.ts
 import { bytesOfFloats } from "../../packages/engine/src/vector/floats.ts";
 import { exactNearest } from "../../packages/engine/test/index/exact-nearest.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { type Metric, normalised } from "../engines/engine.ts";
 import { bytesOf, inCache, inData, made, madePart, missingFolder } from "../shared/files.ts";
 import { normal } from "../shared/random.ts";
-import { type Metric, normalised, type Shape } from "./engine.ts";
 
 /** Number of neighbours per query in the ground truth. */
 export const truthCount = 100;
@@ -246,9 +246,4 @@ export function bruteForce(
     );
   }
   return truth;
-}
-
-/** The properties of a set for the engines. */
-export function shapeOf({ dimension, metric, rows }: DataSet, directory: string): Shape {
-  return { dimension, metric, count: rows.length, directory };
 }

@@ -3,26 +3,20 @@
 //   npm run bench dense-start [-- --rows 1000000 --tail 10000]
 //
 // A real server takes the vectors over HTTP, builds its index, and is stopped. It is started again and searched at once. Then it gets the
-// last `tail` vectors, is killed, and is started once more, which replays those vectors from the log. Written to
-// docs/benchmarks-dense-start.md. The files are in the page cache, as after a restart of a service.
+// last `tail` vectors, is killed, and is started once more, which replays those vectors from the log. The files are in the page cache, as after
+// a restart of a service.
 
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
-import { parseArgs } from "node:util";
+import { join } from "node:path";
 import { type Collection, createClient, type QuiverClient } from "@quiverdb/client";
+import { adminKey, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
 import { built } from "../shared/built.ts";
-import { head, line, whole, writeDocument } from "../shared/report.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
 import { readSet } from "./data.ts";
 
-const { values } = parseArgs({
-  options: {
-    rows: { type: "string", default: "1000000" },
-    tail: { type: "string", default: "10000" },
-  },
-});
+const { values, isKept } = readOptions({}, { rows: "1000000", tail: "10000" });
 /** Number of all vectors, and of those added after the restart. */
 const all = Number(values.rows);
 const tail = Number(values.tail);
@@ -30,13 +24,11 @@ const rows = all - tail;
 const batch = 5_000;
 /** Smaller than the default, so that building takes only minutes; the start time does not depend on it. */
 const efConstruction = 40;
-const main = resolve(import.meta.dirname, "../../packages/cli/dist/main.js");
-const key = "bench-start";
 const directory = mkdtempSync(join(tmpdir(), "quiver-start-"));
 const set = readSet("clusters128-1m", all);
 
 type Server = {
-  readonly child: ChildProcess;
+  readonly process: MeasuredServer;
   readonly client: QuiverClient;
   readonly collection: Collection;
   readonly listeningMs: number;
@@ -44,24 +36,14 @@ type Server = {
 
 async function start(): Promise<Server> {
   const begin = performance.now();
-  const child = spawn(process.execPath, [main, "serve", "--port", "0", "--data-dir", directory], {
-    env: { ...process.env, QUIVER_ADMIN_KEY: key },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  for await (const text of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
-    const url = /Quiver listens on (http:\/\/[^\s"]+)/.exec(text)?.[1];
-    if (url === undefined) continue;
-    const client = createClient({ url, apiKey: key });
-    return { child, client, collection: client.collection("start"), listeningMs: performance.now() - begin };
-  }
-  throw new Error("the server ended before it listened");
-}
-
-function end({ child }: Server, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-  return new Promise((done) => {
-    child.once("exit", () => done());
-    child.kill(signal);
-  });
+  const server = await startQuiver(directory);
+  const client = createClient({ url: server.url, apiKey: adminKey });
+  return {
+    process: server,
+    client,
+    collection: client.collection("start"),
+    listeningMs: performance.now() - begin,
+  };
 }
 
 async function add({ collection }: Server, from: number, to: number): Promise<void> {
@@ -115,7 +97,7 @@ function checkpoint(): { bytes: number; readMs: number } {
   return { bytes: statSync(file).size, readMs: performance.now() - begin };
 }
 
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(2)} s`;
+const row = (step: string, value: number, unit = "s") => ({ step, value, unit });
 
 try {
   let server = await start();
@@ -134,7 +116,7 @@ try {
   await ready(server);
   const builtMs = performance.now() - adding;
   const truth = await search(server, true);
-  await end(server, "SIGTERM");
+  await server.process.end();
   const kept = checkpoint();
   const first = await timed();
   server = first.server;
@@ -143,32 +125,31 @@ try {
   if (JSON.stringify(again) !== JSON.stringify(truth))
     throw new Error("an exact search has different results");
   await add(server, rows, all);
-  await end(server, "SIGKILL");
+  await server.process.end("SIGKILL");
   const second = await timed();
-  await end(second.server, "SIGTERM");
-  const table = [
-    head(["", ""]),
-    line(["all vectors acknowledged", seconds(addedMs)]),
-    line(["all in the graph", seconds(builtMs)]),
-    line(["checkpoint of graph and codes", `${whole(kept.bytes / 1e6)} MB`]),
-    line(["reading that file, and nothing else", seconds(kept.readMs)]),
-    line(["start: the server listens", seconds(first.server.listeningMs)]),
-    line(["start: the first search is answered", seconds(first.firstMs)]),
-    line(["start: all is in place", seconds(first.readyMs)]),
-    line(["the first exact search, which reads every vector from the store", seconds(beside.exactMs)]),
-    line(["the longest that a search beside it waited", `${whole(beside.longestMs)} ms`]),
-    line([`killed after ${whole(tail)} more vectors; the first search is answered`, seconds(second.firstMs)]),
-    line(["the same; all is in place", seconds(second.readyMs)]),
-  ];
-  const text = `# Starting with ${whole(rows)} vectors
-
-Written by \`npm run bench dense-start\`: a real server with ${whole(rows)} vectors of ${set.dimension} dimensions (\`clusters128-1m\`), stopped and started
-again. The graph was built with an \`ef_construction\` of ${efConstruction}, which the start does not depend on. Times are of the wall, on a machine that others use too, with files in the page cache.
-
-${table.join("\n")}
-`;
-  console.log(text);
-  if (all === 1_000_000) writeDocument("benchmarks-dense-start.md", text);
+  await second.server.process.end();
+  publish(
+    "dense-start",
+    {
+      key: String(rows),
+      title: `Starting with ${rows.toLocaleString("en")} vectors`,
+      options: { rows, tail, set: set.name, dimension: set.dimension, efConstruction },
+      rows: [
+        row("all vectors acknowledged", addedMs / 1_000),
+        row("all in the graph", builtMs / 1_000),
+        row("checkpoint of graph and codes", kept.bytes / 1e6, "MB"),
+        row("reading that file, and nothing else", kept.readMs / 1_000),
+        row("start: the server listens", first.server.listeningMs / 1_000),
+        row("start: the first search is answered", first.firstMs / 1_000),
+        row("start: all is in place", first.readyMs / 1_000),
+        row("the first exact search, which reads every vector from the store", beside.exactMs / 1_000),
+        row("the longest that a search beside it waited", beside.longestMs, "ms"),
+        row("killed after the tail; the first search is answered", second.firstMs / 1_000),
+        row("the same; all is in place", second.readyMs / 1_000),
+      ],
+    },
+    isKept,
+  );
 } finally {
   rmSync(directory, { recursive: true });
 }

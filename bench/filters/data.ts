@@ -6,57 +6,17 @@
 //   near     a range of clusters around that of the query; below one cluster, a part of it
 //   far      a range of clusters without that of the query
 //   five     five fields, with and, or and not
-//
-// A filter is a tree that every engine gets in its own form.
 
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
-import { normalised } from "../dense/engine.ts";
+import { type Item, normalised } from "../engines/engine.ts";
+import { holds, type Range, type Tree } from "../engines/filter.ts";
 import { normal } from "../shared/random.ts";
 
 export const dimension = 128;
 export const clusters = 100;
 const noise = 0.35;
 
-/** A record, or a query, of which `vector` and `cluster` count. */
-export type Row = {
-  readonly vector: Float32Array;
-  readonly u: number;
-  readonly v: number;
-  readonly w: number;
-  readonly x: number;
-  readonly cluster: number;
-};
-
-export type Field = Exclude<keyof Row, "vector">;
-export const fields: readonly Field[] = ["u", "v", "w", "x", "cluster"];
-
-/** From `from` on, below `to`. */
-export type Range = { readonly field: Field; readonly from: number; readonly to: number };
-export type Tree =
-  | Range
-  | { readonly and: readonly Tree[] }
-  | { readonly or: readonly Tree[] }
-  | { readonly not: Tree };
-
-export const holds = (tree: Tree, row: Row): boolean => {
-  if ("field" in tree) return row[tree.field] >= tree.from && row[tree.field] < tree.to;
-  if ("and" in tree) return tree.and.every((part) => holds(part, row));
-  if ("or" in tree) return tree.or.some((part) => holds(part, row));
-  return !holds(tree.not, row);
-};
-
-/** As SQL has it, without `not`, which not every engine knows. */
-export const sqlOf = (tree: Tree): string => {
-  if ("field" in tree) return `(${tree.field} >= ${tree.from} and ${tree.field} < ${tree.to})`;
-  if ("and" in tree) return `(${tree.and.map(sqlOf).join(" and ")})`;
-  if ("or" in tree) return `(${tree.or.map(sqlOf).join(" or ")})`;
-  const { not } = tree;
-  if ("field" in not) return `(${not.field} < ${not.from} or ${not.field} >= ${not.to})`;
-  if ("not" in not) return sqlOf(not.not);
-  const parts = "and" in not ? not.and : not.or;
-  const negated = parts.map((part) => ({ not: part }));
-  return sqlOf("and" in not ? { or: negated } : { and: negated });
-};
+export const fields = ["u", "v", "w", "x", "cluster"];
 
 export const kinds = ["random", "near", "far", "five"] as const;
 export type Kind = (typeof kinds)[number];
@@ -112,17 +72,21 @@ export function filterOf({ kind, share }: Case, cluster: number): Tree | null {
   }
 }
 
-/** The records and, in another order, queries like them. */
-export function readSet(rowCount: number, queryCount: number): { rows: Row[]; queries: Row[] } {
+/** The records and, in another order, queries like them, with a filter for each case. */
+export function readSet(rowCount: number, queryCount: number): { rows: Item[]; queries: Item[] } {
   const [next, gauss] = [randomNumbers(16), normal(17)];
   const centres = Array.from({ length: clusters }, () => Float32Array.from({ length: dimension }, gauss));
-  const make = (): Row => {
+  const make = () => {
     const cluster = Math.floor(next() * clusters);
     const vector = normalised(centres[cluster].map((value) => value + noise * gauss()));
-    return { vector, u: next(), v: next(), w: next(), x: next(), cluster };
+    return { vector, fields: { u: next(), v: next(), w: next(), x: next(), cluster } };
   };
   const rows = Array.from({ length: rowCount }, make);
-  return { rows, queries: Array.from({ length: queryCount }, make) };
+  const queries = Array.from({ length: queryCount }, make).map(({ vector, fields: { cluster } }) => ({
+    vector,
+    filters: cases.map((each) => filterOf(each, cluster)),
+  }));
+  return { rows, queries };
 }
 
 const dot = (a: Float32Array, b: Float32Array): number => {
@@ -132,14 +96,14 @@ const dot = (a: Float32Array, b: Float32Array): number => {
 };
 
 /** The k best rows of each query, for each case; fewer where fewer match. */
-export function truthsOf(rows: readonly Row[], queries: readonly Row[], k: number): Int32Array[][] {
+export function truthsOf(rows: readonly Item[], queries: readonly Item[], k: number): Int32Array[][] {
   const truths: Int32Array[][] = cases.map(() => []);
   for (const query of queries) {
-    const scores = rows.map(({ vector }) => dot(vector, query.vector));
-    for (const [i, one] of cases.entries()) {
-      const filter = filterOf(one, query.cluster);
+    const scores = rows.map(({ vector }) => dot(vector as Float32Array, query.vector as Float32Array));
+    for (const [i, filter] of (query.filters ?? []).entries()) {
       const ids: number[] = [];
-      for (let id = 0; id < rows.length; id++) if (filter === null || holds(filter, rows[id])) ids.push(id);
+      for (let id = 0; id < rows.length; id++)
+        if (filter === null || holds(filter, rows[id].fields ?? {})) ids.push(id);
       ids.sort((a, b) => scores[b] - scores[a]);
       truths[i].push(Int32Array.from(ids.slice(0, k)));
     }

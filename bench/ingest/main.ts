@@ -1,37 +1,42 @@
 // What does it cost the server to make records durable, and how much space do they take?
 //
-//   npm run bench ingest [-- --records 10000 --dimension 768 --per 500 --rounds 3 --clients 64 --small 6400 --write]
+//   npm run bench ingest [-- --records 10000 --dimension 768 --per 500 --rounds 3 --clients 64 --small 6400]
 //
 // One server in its own process. For each form of a body, a client writes all records into a new collection without an index, one request
 // after the other, with and without a transaction; JSON.parse of the same records as JSON is measured in between, in this process. Then
 // single records are written by one client, and by many at once. Another program may use the disk: of the rates, the rounds' medians
-// count. `--write` writes docs/benchmarks-ingest.md; `--profile DIR` makes Node.js write profiles of all threads there.
+// count. `--profile DIR` makes Node.js write profiles of all threads there.
 
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { Agent } from "node:http";
-import { cpus, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { median } from "../rest/data.ts";
 import { clientOf, startQuiver } from "../rest/measured-server.ts";
+import { median } from "../shared/figures.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
-import { writeDocument } from "../shared/report.ts";
 import { type Form, forms, vectorsOf } from "./bodies.ts";
-import { type Ingest, page, type Single } from "./report.ts";
 
-const { values } = parseArgs({
-  options: {
-    records: { type: "string", default: "10000" },
-    dimension: { type: "string", default: "768" },
-    per: { type: "string", default: "500" },
-    rounds: { type: "string", default: "3" },
-    clients: { type: "string", default: "64" },
-    small: { type: "string", default: "6400" },
-    forms: { type: "string", default: "" },
-    profile: { type: "string" },
-    write: { type: "boolean", default: false },
+/** Times of writing all records once, and the bytes of the collection's files afterwards. */
+type Ingest = { readonly wallMs: number; readonly cpuMs: number; readonly diskBytes: number };
+
+/** Records a second, and the server's processor time for each. */
+type Single = { readonly clients: number; readonly perSecond: number; readonly cpuUs: number };
+
+const { values, isKept } = readOptions(
+  {},
+  {
+    records: "10000",
+    dimension: "768",
+    per: "500",
+    rounds: "3",
+    clients: "64",
+    small: "6400",
+    forms: "",
+    profile: "",
   },
-});
+);
 const [records, dimension, per, rounds, clients, small] = [
   values.records,
   values.dimension,
@@ -57,7 +62,7 @@ function parseMs(texts: readonly string[]): number {
 }
 
 const dataDir = mkdtempSync(join(tmpdir(), "quiver-bench-ingest-"));
-const flags = values.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
+const flags = values.profile === "" ? [] : ["--cpu-prof", `--cpu-prof-dir=${values.profile}`];
 const server = await startQuiver(dataDir, flags);
 const one = clientOf(server.url);
 const many = clientOf(server.url, new Agent({ keepAlive: true, maxSockets: clients }));
@@ -88,7 +93,7 @@ async function inCollection<T>(act: (path: string) => Promise<T>): Promise<T> {
   } finally {
     await one.remove("/vectordb/collections/ingest");
     // The server frees the memory of the collection.
-    await untilQuiet(server.cpuMs, values.profile === undefined ? undefined : 200);
+    await untilQuiet(server.cpuMs, values.profile === "" ? undefined : 200);
   }
 }
 
@@ -123,7 +128,7 @@ const single = (count: number, atOnce: number): Promise<Single> =>
     const seconds = (performance.now() - startMs) / 1_000;
     return {
       clients: atOnce,
-      rate: count / seconds,
+      perSecond: count / seconds,
       cpuUs: (((await server.cpuMs()) - cpuMs) * 1_000) / count,
     };
   });
@@ -151,33 +156,43 @@ try {
     cpuMs: middle(list, ({ cpuMs }) => cpuMs),
     diskBytes: middle(list, ({ diskBytes }) => diskBytes),
   });
-  const text = page({
-    forms: measured.map(({ form, streamed, staged }) => ({
-      title: form.title,
-      bodyBytes: bodiesOf(form).reduce((sum, { length }) => sum + length, 0),
-      streamed: medianOf(streamed),
-      staged: medianOf(staged),
+  const parsed = median(parses);
+  const options = { records, dimension, per, rounds };
+  const rows = measured.flatMap(({ form, streamed, staged }) =>
+    [
+      { written: "streamed", ...medianOf(streamed) },
+      { written: "in a transaction", ...medianOf(staged) },
+    ].map(({ written, cpuMs, wallMs, diskBytes: bytes }) => ({
+      form: form.title,
+      written,
+      bodiesMB: bodiesOf(form).reduce((sum, { length }) => sum + length, 0) / 1e6,
+      cpuMs,
+      cpuTimesParse: cpuMs / parsed,
+      wallMs,
+      wallTimesParse: wallMs / parsed,
+      filesTimesVectors: bytes / (records * dimension * 4),
     })),
-    parseMs: median(parses),
-    singles: singles.flatMap((list) =>
-      list.length === 0
-        ? []
-        : [
-            {
-              clients: list[0].clients,
-              rate: middle(list, ({ rate }) => rate),
-              cpuUs: middle(list, ({ cpuUs }) => cpuUs),
-            },
-          ],
-    ),
-    records,
-    dimension,
-    per,
-    rounds,
-    processor: cpus()[0]?.model ?? "unknown",
-  });
-  console.log(text);
-  if (values.write) writeDocument("benchmarks-ingest.md", text);
+  );
+  const title = "What it costs to write records";
+  publish("ingest", { key: "bodies", title, options, facts: { parseMs: parsed }, rows }, isKept);
+  if (small > 0) {
+    const clientRows = singles.map((list) => ({
+      clients: list[0].clients,
+      perSecond: middle(list, ({ perSecond }) => perSecond),
+      cpuUs: middle(list, ({ cpuUs }) => cpuUs),
+    }));
+    publish(
+      "ingest",
+      {
+        key: "single",
+        title: "Single records, each its own request",
+        options,
+        facts: { timesOneClient: clientRows[1].perSecond / clientRows[0].perSecond },
+        rows: clientRows,
+      },
+      isKept,
+    );
+  }
 } finally {
   one.end();
   many.end();

@@ -10,27 +10,28 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { adminKey, clientOf, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
 import { postgres } from "../servers/kinds/postgres.ts";
 import { redis } from "../servers/kinds/redis.ts";
 import { cpuMsOf, memoryOf } from "../servers/processes.ts";
 import { installRivals } from "../shared/install.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
-import { head, line } from "../shared/report.ts";
+import type { Row as ResultRow } from "../shared/results.ts";
 import { forms, vectorsOf } from "./bodies.ts";
 
-const { values } = parseArgs({
-  options: {
-    records: { type: "string", default: "20000" },
-    dimension: { type: "string", default: "384" },
-    per: { type: "string", default: "500" },
-    form: { type: "string", default: "JSON, numbers" },
-    index: { type: "boolean", default: true },
-    beside: { type: "boolean", default: true },
+const { values, isKept } = readOptions(
+  {},
+  {
+    records: "20000",
+    dimension: "384",
+    per: "500",
+    form: "JSON, numbers",
+    index: true,
+    beside: true,
   },
-  allowNegative: true,
-});
+);
 const [records, dimension, per] = [values.records, values.dimension, values.per].map(Number);
 const form = forms.find(({ title }) => title === values.form);
 if (form === undefined)
@@ -112,15 +113,18 @@ type Most = Pick<Row, "resident" | "parts">;
 const now = ({ pid }: MeasuredServer): Most => ({ resident: residentOf(pid), parts: partsOf(pid) });
 
 /** Memory of a rival at rest, empty and with the vectors. */
-async function beside(kind: (typeof redis)[number], vectors: readonly Float32Array[]): Promise<string[]> {
+async function beside(
+  kind: (typeof redis)[number],
+  vectors: readonly Float32Array[],
+): Promise<ResultRow | string> {
   const shape = { dimension, metric: "cosine", connections: 1 } as const;
   const reason = kind.missing(shape);
-  if (reason !== undefined) return [kind.title, reason];
+  if (reason !== undefined) return `${kind.title}: ${reason}`;
   const rival = await kind.start(shape);
   try {
     const total = () => {
       const { ownBytes, fileBytes } = memoryOf(rival.pid);
-      return ((ownBytes + fileBytes) / megabyte).toFixed(0);
+      return (ownBytes + fileBytes) / megabyte;
     };
     await sleep(restMs);
     const empty = total();
@@ -132,7 +136,7 @@ async function beside(kind: (typeof redis)[number], vectors: readonly Float32Arr
     await rival.finish();
     await untilQuiet(() => cpuMsOf(rival.pid));
     await sleep(restMs);
-    return [`${kind.title} (${kind.version()})`, empty, total()];
+    return { server: kind.title, version: kind.version(), emptyMB: empty, withVectorsMB: total() };
   } finally {
     await rival.end();
   }
@@ -205,41 +209,41 @@ try {
   client = clientOf(server.url);
   await sleep(restMs);
   rows.push(await rowOf("restarted, at rest", server));
-  const mb = (bytes: number): string => (bytes / megabyte).toFixed(0);
-  const titles = [
-    "",
-    "resident",
-    "private",
-    "shared by threads",
-    "heap of the request thread, used",
-    "its buffers",
-    "stores' pages",
-    "program",
-    "index, as told",
-  ];
-  console.log(`${records} x ${dimension}, ${form.title}, MB; vectors ${mb(records * dimension * 4)} MB\n`);
-  console.log(head(titles));
-  for (const { when, resident, parts, heapUsed, external, told } of rows)
-    console.log(
-      line([
+  const options = { records, dimension, per, form: form.title, isIndexed: values.index };
+  publish(
+    "memory",
+    {
+      key: "quiver",
+      title: "What the memory of a server consists of",
+      options,
+      facts: { vectorsMB: (records * dimension * 4) / megabyte },
+      rows: rows.map(({ when, resident, parts, heapUsed, external, told }) => ({
         when,
-        ...[
-          resident,
-          parts.anonymous,
-          parts.shared,
-          heapUsed,
-          external,
-          parts.stores,
-          parts.program,
-          told,
-        ].map(mb),
-      ]),
-    );
+        residentMB: resident / megabyte,
+        privateMB: parts.anonymous / megabyte,
+        sharedByThreadsMB: parts.shared / megabyte,
+        requestThreadHeapMB: heapUsed / megabyte,
+        requestThreadBuffersMB: external / megabyte,
+        storesPagesMB: parts.stores / megabyte,
+        programMB: parts.program / megabyte,
+        indexToldMB: told / megabyte,
+      })),
+    },
+    isKept,
+  );
   if (values.beside) {
-    console.log(
-      `\n${head(["beside, resident in proportion", "empty, at rest", "with the vectors, at rest"])}`,
+    const told = [await beside(redis[1], vectors), await beside(postgres, vectors)];
+    publish(
+      "memory",
+      {
+        key: "beside",
+        title: "Other servers with the same vectors, resident in proportion, at rest",
+        options,
+        rows: told.filter((each) => typeof each !== "string"),
+        leftOut: told.filter((each) => typeof each === "string"),
+      },
+      isKept,
     );
-    for (const kind of [redis[1], postgres]) console.log(line(await beside(kind, vectors)));
   }
 } finally {
   client.end();

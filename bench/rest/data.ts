@@ -35,6 +35,3 @@ export const definitionOf = (size: number) => ({
   tf_idf_options: { enabled: false },
   config: {},
 });
-
-export const median = (numbers: readonly number[]): number =>
-  numbers.toSorted((a, b) => a - b)[numbers.length >> 1];

@@ -1,8 +1,9 @@
 // What does the same search cost in a process of its own, without a server?
 
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
+import { median } from "../shared/figures.ts";
 import { ownCpuMs, untilQuiet } from "../shared/quiet.ts";
-import { definitionOf, median, queries, questions, recordsOf, topK } from "./data.ts";
+import { definitionOf, queries, questions, recordsOf, topK } from "./data.ts";
 
 /** Microseconds of processor time of this process for a search; the median of the rounds. */
 export async function embeddedUs(

@@ -17,8 +17,8 @@ export type MeasuredServer = {
   readonly pid: number;
   /** Processor time of the whole process until now, in milliseconds. */
   cpuMs(): Promise<number>;
-  /** Stops it, and waits until it has. */
-  end(): Promise<void>;
+  /** Stops it, and waits until it has. Default signal SIGTERM. */
+  end(signal?: NodeJS.Signals): Promise<void>;
 };
 
 /** Sends one request and reads the answer to its end. @throws if the status is not in the two hundreds */
@@ -116,7 +116,7 @@ export async function startQuiver(
 }
 
 /** Starts a program of Node.js, and waits until it says where it listens. */
-function startProcess(args: readonly string[]): Promise<{ url: string; pid: number; end(): Promise<void> }> {
+function startProcess(args: readonly string[]): Promise<Pick<MeasuredServer, "url" | "pid" | "end">> {
   const child = spawn(process.execPath, args, {
     // As `npm start` does (tools/launch.mjs).
     env: { MALLOC_ARENA_MAX: "2", ...process.env, QUIVER_ADMIN_KEY: adminKey },
@@ -127,8 +127,8 @@ function startProcess(args: readonly string[]): Promise<{ url: string; pid: numb
     "exit",
     atExit(() => child.kill("SIGKILL")),
   );
-  const end = async () => {
-    child.kill("SIGTERM");
+  const end = async (signal: NodeJS.Signals = "SIGTERM") => {
+    child.kill(signal);
     await ended;
   };
   return new Promise((started, failed) => {

@@ -5,8 +5,9 @@
 
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import * as dense from "../dense/data.ts";
+import type { Metric } from "../engines/engine.ts";
 import { inCache, made } from "../shared/files.ts";
-import type { Metric, Row } from "./server.ts";
+import type { Row } from "./server.ts";
 
 /** Real word vectors, real pictures, and two generated sets of other shapes. */
 export const setNames = ["glove-cosine", "mnist", "clusters768", "words200"] as const;

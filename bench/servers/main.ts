@@ -1,36 +1,31 @@
 // What does a search cost the whole engine as a server, beside other servers?
 //
-//   npm run bench servers                                            all sets and sizes, only printed
-//   npm run bench servers -- --write                                 writes docs/benchmarks-servers.md
-//   npm run bench servers -- --sets glove-cosine --sizes 10000       some of them; with --write the others stay on the page
-//   node tools/launch.mjs run bench/servers/report.ts                regenerates the page from stored results
+//   npm run bench servers                                            all sets and sizes
+//   npm run bench servers -- --sets glove-cosine --sizes 10000       some of them; the stored results of the others stay
 //
 //   --servers NAME,...  --rounds 3  --turn 1000 and --warm 7000 (milliseconds)  --queries 200
 //
 // PostgreSQL, Redis and Chroma's C library come from Debian 13, which is installed below bench/.cache (debian.ts). Where that is not possible
 // they are left out, with the reason.
 
-import { parseArgs } from "node:util";
-import { kindNamed } from "../shared/engine.ts";
+import { kindNamed } from "../engines/engine.ts";
 import { installRivals } from "../shared/install.ts";
-import { keepResult } from "../shared/results.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
 import { missing, setNames } from "./data.ts";
 import { serverKinds } from "./kinds.ts";
 import { measure } from "./measure.ts";
-import { sectionOf, writeReport } from "./report.ts";
 
-const { values } = parseArgs({
-  options: {
-    sets: { type: "string", default: setNames.join(",") },
-    sizes: { type: "string", default: "10000,50000" },
-    servers: { type: "string", default: serverKinds.map(({ name }) => name).join(",") },
-    rounds: { type: "string", default: "3" },
-    turn: { type: "string", default: "1000" },
-    warm: { type: "string", default: "7000" },
-    queries: { type: "string", default: "200" },
-    write: { type: "boolean", default: false },
+const { values, isKept } = readOptions(
+  { sets: setNames.join(","), sizes: "10000,50000" },
+  {
+    servers: serverKinds.map(({ name }) => name).join(","),
+    rounds: "3",
+    turn: "1000",
+    warm: "7000",
+    queries: "200",
   },
-});
+);
 
 const reason = installRivals();
 if (reason !== undefined) console.log(reason);
@@ -41,7 +36,7 @@ for (const set of values.sets.split(",")) {
     continue;
   }
   for (const size of values.sizes.split(",")) {
-    const result = await measure({
+    const measured = await measure({
       set,
       rowCount: Number(size),
       kinds: values.servers.split(",").map((name) => kindNamed(serverKinds, name)),
@@ -50,9 +45,6 @@ for (const set of values.sets.split(",")) {
       warmMs: Number(values.warm),
       queryCount: Number(values.queries),
     });
-    console.log(sectionOf(result));
-    if (!values.write) continue;
-    keepResult("servers", result);
-    writeReport();
+    publish("servers", measured, isKept);
   }
 }

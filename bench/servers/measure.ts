@@ -9,12 +9,14 @@
 // A server that fails is left out, with the reason; the others continue. The processes of a server and nothing else count as its own; the
 // client is this process, on the same cores.
 
-import { cpus } from "node:os";
+import { m } from "../engines/engine.ts";
+import { median, quantile, recallOf } from "../shared/figures.ts";
 import { untilQuiet } from "../shared/quiet.ts";
-import { median, quantile, recallOf } from "../shared/results.ts";
+import type { Measured, Row } from "../shared/results.ts";
+import { inTurns } from "../shared/turns.ts";
 import { readSet, type ServerSet, shares, titleOf } from "./data.ts";
 import { cpuMsOf, memoryOf } from "./processes.ts";
-import type { Case, Server, ServerKind } from "./server.ts";
+import { type Case, efConstruction, type Server, type ServerKind } from "./server.ts";
 import { ladder, type Reached, sweepOf } from "./sweep.ts";
 
 export const k = 10;
@@ -43,54 +45,21 @@ export type Plan = {
 /** What a server is asked for in a turn. */
 type Wanted = { readonly share: number; readonly recall: number; readonly clients: number };
 
-/** Medians of the rounds. */
-export type Searches = Wanted & {
-  /** What the server was asked with, and what it found; undefined for a server that finds nothing. */
-  readonly reached?: Reached;
-  readonly perSecond: number;
+type Load = { readonly seconds: number; readonly cpuS: number };
+
+/** Of one turn, or medians of the rounds; the processor time is that of the server, a query. */
+type Turn = {
+  readonly cpuMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Of the server, a query. */
-  readonly cpuMs: number;
+  readonly perSecond: number;
 };
-
-export type ServerResult = {
-  readonly name: string;
-  readonly title: string;
-  readonly isOurs: boolean;
-  readonly isBare: boolean;
-  readonly note: string;
-  readonly version: string;
-  /** From the first record on until all are indexed, in seconds; processor time until it has nothing to do any more. */
-  readonly load: { readonly seconds: number; readonly cpuS: number };
-  readonly diskBytes: number;
-  /** After all searches. */
-  readonly ownBytes: number;
-  readonly fileBytes: number;
-  /** Those of a recall that it does not reach are missing. */
-  readonly searches: readonly Searches[];
-};
-
-export type ServersResult = {
-  /** Unique: the set and its size. */
-  readonly set: string;
-  readonly title: string;
-  readonly rowCount: number;
-  readonly queryCount: number;
-  readonly rounds: number;
-  readonly turnMs: number;
-  readonly day: string;
-  readonly processor: string;
-  readonly servers: readonly ServerResult[];
-  readonly leftOut: readonly string[];
-};
-
-type Turn = Pick<Searches, "perSecond" | "p50Ms" | "p99Ms" | "cpuMs">;
 
 type Player = {
   readonly kind: ServerKind;
   readonly server: Server;
-  readonly load: ServerResult["load"];
+  /** From the first record on until all are indexed; processor time until it has nothing to do any more. */
+  readonly load: Load;
   readonly diskBytes: number;
   /** By share and recall. */
   readonly reached: Map<string, Reached | undefined>;
@@ -99,7 +68,7 @@ type Player = {
 
 const keyOf = (...parts: readonly number[]): string => parts.join(" ");
 
-async function load(server: Server, { rows }: ServerSet): Promise<ServerResult["load"]> {
+async function load(server: Server, { rows }: ServerSet): Promise<Load> {
   const [cpuBefore, start] = [cpuMsOf(server.pid), performance.now()];
   for (let at = 0; at < rows.length; at += batch) await server.add(rows.slice(at, at + batch), at);
   await server.finish();
@@ -160,29 +129,49 @@ async function turn(
   };
 }
 
-function resultOf(
-  { kind, server, load, diskBytes, reached, turns }: Player,
-  wanted: readonly Wanted[],
-): ServerResult {
-  const searches = wanted.flatMap(({ share, recall, clients }): Searches[] => {
-    const taken = turns.get(keyOf(share, recall, clients));
-    if (taken === undefined) return [];
-    const of = (name: keyof Turn) => median(taken.map((each) => each[name]));
-    const found = reached.get(keyOf(share, recall));
-    const medians = {
-      perSecond: of("perSecond"),
-      p50Ms: of("p50Ms"),
-      p99Ms: of("p99Ms"),
-      cpuMs: of("cpuMs"),
-    };
-    return [{ share, recall, clients, reached: found, ...medians }];
-  });
-  const { name, title, isOurs = false, isBare = false, note } = kind;
-  const about = { name, title, isOurs, isBare, note, version: kind.version() };
-  return { ...about, load, diskBytes, ...memoryOf(server.pid), searches };
+const megabyte = 1e6;
+
+function rowOf({ kind, server, load: { seconds, cpuS }, diskBytes }: Player, rowCount: number): Row {
+  const { ownBytes, fileBytes } = memoryOf(server.pid);
+  return {
+    server: kind.title,
+    ...(kind.isOurs && { ours: true }),
+    ...(kind.isBare
+      ? { bare: true }
+      : { recordsPerSecond: rowCount / seconds, loadCpuS: cpuS, filesMB: diskBytes / megabyte }),
+    memoryMB: ownBytes / megabyte,
+    mappedMB: fileBytes / megabyte,
+    note: kind.note,
+    version: kind.version(),
+  };
 }
 
-export async function measure(plan: Plan): Promise<ServersResult> {
+/** What each server took of what was wanted. Those that do not reach a recall are missing. */
+function pointsOf(players: readonly Player[], wanted: readonly Wanted[]): Row[] {
+  return wanted.flatMap(({ share, recall, clients }) => {
+    const points = players.flatMap(({ kind, reached, turns }) => {
+      const taken = turns.get(keyOf(share, recall, clients));
+      if (taken === undefined) return [];
+      const of = (name: keyof Turn) => median(taken.map((each) => each[name]));
+      const found = reached.get(keyOf(share, recall));
+      const asked = { share, wanted: recall, clients, beam: found?.effort, recall: found?.recall };
+      const figures = {
+        cpuMs: of("cpuMs"),
+        p50Ms: of("p50Ms"),
+        p99Ms: of("p99Ms"),
+        perSecond: of("perSecond"),
+      };
+      return [{ server: kind.title, isOurs: kind.isOurs ?? false, ...asked, ...figures }];
+    });
+    const own = points.find(({ isOurs }) => isOurs);
+    return points.map(({ isOurs, ...point }) => ({
+      ...point,
+      ...(!isOurs && own && { times: point.cpuMs / own.cpuMs }),
+    }));
+  });
+}
+
+export async function measure(plan: Plan): Promise<Measured> {
   const { rowCount, kinds, rounds, turnMs, warmMs, queryCount } = plan;
   const set = readSet(plan.set, rowCount, queryCount);
   const { metric, dimension, queries } = set;
@@ -267,20 +256,19 @@ export async function measure(plan: Plan): Promise<ServersResult> {
     for (const player of players) await attempt(player, () => sweep(player));
     for (const player of players) await attempt(player, () => warmUp(player));
     for (const each of wanted)
-      for (let round = 0; round <= rounds; round++)
-        for (const player of round % 2 === 0 ? players : players.toReversed())
-          await attempt(player, () => take(player, each, round === 0));
+      await inTurns(
+        () => players,
+        { rounds },
+        (player, isWarmUp) => attempt(player, () => take(player, each, isWarmUp)),
+      );
+    const options = { rows: set.rows.length, queries: queries.length, rounds, turnMs, k, m, efConstruction };
     return {
-      set: `${plan.set}-${set.rows.length}`,
+      key: `${plan.set}-${set.rows.length}`,
       title: titleOf(plan.set),
-      rowCount: set.rows.length,
-      queryCount: queries.length,
-      rounds,
-      turnMs,
-      day: new Date().toISOString().slice(0, 10),
-      processor: cpus()[0]?.model ?? "unknown",
-      servers: players.map((player) => resultOf(player, wanted)),
-      leftOut,
+      options: { ...options, timesOf: "Quiver" },
+      rows: players.map((player) => rowOf(player, set.rows.length)),
+      points: pointsOf(players, wanted),
+      ...(leftOut.length > 0 && { leftOut }),
     };
   } finally {
     for (const { server } of players) await server.end();

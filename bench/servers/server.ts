@@ -3,9 +3,10 @@
 // A server is started with an empty directory, gets rows in the order of their ids, and is then searched over several connections by its own
 // public client. Its processes are children of this one, so that what they take can be read (processes.ts).
 
-import type { Metric } from "../dense/engine.ts";
+import type { Metric } from "../engines/engine.ts";
 
-export { efConstruction, type Metric, m } from "../dense/engine.ts";
+/** Of all graphs. */
+export const efConstruction = 200;
 
 /** A record: its vector, and a number from 0 to 1 that filters select by. */
 export type Row = { readonly vector: Float32Array; readonly u: number };

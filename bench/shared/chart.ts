@@ -15,8 +15,6 @@ export type Series = {
   readonly title: string;
   /** Drawn thicker. */
   readonly isOurs?: boolean;
-  /** Drawn broken. */
-  readonly isGuide?: boolean;
   readonly points: readonly (readonly [x: number, y: number])[];
 };
 
@@ -70,17 +68,15 @@ export function chart(title: string, x: Axis, y: Axis, series: readonly Series[]
       text(left - 8, toY(value) + 4, label, 'text-anchor="end"'),
     ]),
   ];
-  const curves = series.flatMap(({ title: name, isOurs, isGuide, points }, i) => {
-    const colour = isGuide ? "#333333" : colours[i % colours.length];
+  const curves = series.flatMap(({ title: name, isOurs, points }, i) => {
+    const colour = colours[i % colours.length];
     const inside = points.filter(isInside);
     const path = inside.map(([px, py]) => `${toX(px).toFixed(1)},${toY(py).toFixed(1)}`).join(" ");
-    const stroke = `stroke="${colour}" stroke-width="${isOurs ? 3 : 1.6}"${isGuide ? ' stroke-dasharray="5 4"' : ""}`;
-    const dots = isGuide
-      ? []
-      : inside.map(
-          ([px, py]) =>
-            `<circle cx="${toX(px).toFixed(1)}" cy="${toY(py).toFixed(1)}" r="${isOurs ? 3.5 : 2.5}" fill="${colour}"/>`,
-        );
+    const stroke = `stroke="${colour}" stroke-width="${isOurs ? 3 : 1.6}"`;
+    const dots = inside.map(
+      ([px, py]) =>
+        `<circle cx="${toX(px).toFixed(1)}" cy="${toY(py).toFixed(1)}" r="${isOurs ? 3.5 : 2.5}" fill="${colour}"/>`,
+    );
     const rowY = top + 8 + 20 * i;
     const legend = [
       line(width - right + 16, rowY, width - right + 42, rowY, stroke),

@@ -1,16 +1,17 @@
-// How does the parent communicate with an engine's process?
+// How does a benchmark run something in a process of its own?
 
 import { type ChildProcess, fork } from "node:child_process";
-import type { Answer, Built, Found, Request } from "./worker.ts";
+import { join } from "node:path";
+import type { Answer, Request } from "./worker.ts";
 
 /** An engine in its own process. Each call waits for its response; if the process exits, all later calls fail. */
 export class EngineProcess {
   readonly #process: ChildProcess;
   #ended: string | undefined;
 
-  /** `worker` is the path of a module that calls `serve` (worker.ts). */
-  constructor(worker: string) {
-    this.#process = fork(worker, {
+  /** @param subject that the engine belongs to (subjects.ts) */
+  constructor(subject: string) {
+    this.#process = fork(join(import.meta.dirname, "worker.ts"), [subject], {
       execArgv: ["--expose-gc", "--disable-warning=ExperimentalWarning"],
       serialization: "advanced",
       // Terminal output of engines would cost time that is not part of the measurement.
@@ -22,32 +23,19 @@ export class EngineProcess {
     });
   }
 
-  /** The built index, or the reason why the engine does not support this set. */
-  async build(request: Omit<Request & { act: "build" }, "act">): Promise<Built | { refused: string }> {
-    const answer = await this.#ask({ act: "build", ...request });
-    if ("built" in answer) return answer.built;
-    if ("refused" in answer) return answer;
-    throw new Error("error" in answer ? answer.error : "a response to another request");
-  }
-
-  async search(request: Omit<Request & { act: "search" }, "act">): Promise<Found> {
-    const answer = await this.#ask({ act: "search", ...request });
-    if ("found" in answer) return answer.found;
-    throw new Error("error" in answer ? answer.error : "a response to another request");
-  }
-
-  /** Bytes by which the process has grown since it started. */
-  async weigh(): Promise<number> {
-    const answer = await this.#ask({ act: "weigh" });
-    if ("grownBytes" in answer) return answer.grownBytes;
-    throw new Error("error" in answer ? answer.error : "a response to another request");
+  /** @throws if the engine fails or refuses */
+  async ask(request: Request): Promise<Answer> {
+    const answer = await this.#send(request);
+    const failure = answer.error ?? answer.refused;
+    if (failure !== undefined) throw new Error(failure);
+    return answer;
   }
 
   end(): void {
     this.#process.kill("SIGKILL");
   }
 
-  #ask(request: Request): Promise<Answer> {
+  #send(request: Request): Promise<Answer> {
     return new Promise((done, fail) => {
       if (this.#ended !== undefined) return fail(new Error(this.#ended));
       const onExit = () => fail(new Error(this.#ended));
@@ -59,4 +47,29 @@ export class EngineProcess {
       this.#process.send(request);
     });
   }
+}
+
+const asideFlag = "--aside";
+
+/**
+ * Runs a benchmark's file again with a plan, in a process of its own; resolves with what it hands to `answerAside` there.
+ * @param file of the benchmark
+ */
+export function measuredAside<Plan, Result>(file: string, plan: Plan): Promise<Result> {
+  return new Promise((done, fail) => {
+    const child = fork(file, [asideFlag, JSON.stringify(plan)], {
+      execArgv: ["--disable-warning=ExperimentalWarning"],
+    });
+    child.once("message", (measured: Result) => done(measured));
+    child.once("exit", (code) => fail(new Error(`measuring ended with exit code ${code}`)));
+  });
+}
+
+/** In such a process: measures, answers and exits; resolves to false in any other. */
+export async function answerAside<Plan>(measure: (plan: Plan) => Promise<unknown>): Promise<boolean> {
+  const [flag, plan] = process.argv.slice(2);
+  if (flag !== asideFlag) return false;
+  const measured = await measure(JSON.parse(plan));
+  await new Promise((sent) => process.send?.(measured, sent));
+  process.exit(0);
 }

@@ -1,105 +1,100 @@
-// How are results stored, and which figures follow from them?
+// What does a benchmark store, and where?
+//
+// bench/results/NAME.json holds the runs of one benchmark. Each run has a key, and a later run with the same key replaces it. Rows and points
+// are flat, so that one printer shows all of them (table.ts) and one page reads all of them (page.ts).
+//
+//   rows      one for each engine, server or case
+//   points    one for each engine and search, where a run has both
+//
+// The unit is the last part of a column's name, and "@0.95" says at which recall; "times" is a multiple of what `options.timesOf` names.
 
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { inCache } from "./files.ts";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join, resolve } from "node:path";
 
-/** Results of an engine at one effort: medians over the rounds. */
-export type Point = {
-  readonly effort: number;
-  readonly recall: number;
-  readonly cpuMs: number;
-  readonly wallP50Ms: number;
-  readonly wallP99Ms: number;
-};
+export type Value = string | number | boolean | undefined;
+export type Row = Readonly<Record<string, Value>>;
 
-export type EngineResult = {
-  readonly name: string;
+/** What was measured at once. */
+export type Measured = {
+  /** Unique in the file. */
+  readonly key: string;
   readonly title: string;
-  readonly isOurs: boolean;
-  readonly note?: string;
-  readonly buildCpuS: number;
-  /** From the first row on until all are indexed, in seconds. */
-  readonly buildS: number;
-  /** Bytes of the index, for each row. */
-  readonly bytesEach?: number;
-  /** Bytes of its files, for each row; 0 if it has none. */
-  readonly fileBytesEach: number;
-  /** Growth of the process per row; absent if it is meaningless. */
-  readonly grownEach?: number;
-  /** By ascending recall, if the efforts are in that order. */
-  readonly points: readonly Point[];
-  /** Results of the plan's search with more results, if there is one. */
-  readonly deepRecall?: number;
+  /** What was asked for: numbers of rows, queries, rounds. */
+  readonly options: Row;
+  /** What else is known of the data or the run. */
+  readonly facts?: Row;
+  readonly rows: readonly Row[];
+  readonly points?: readonly Row[];
+  /** Engines that could not be measured, with the reason. */
+  readonly leftOut?: readonly string[];
 };
 
-export type SetResult = {
-  readonly set: string;
-  readonly title: string;
-  readonly rowCount: number;
-  readonly queryCount: number;
-  readonly rounds: number;
-  readonly day: string;
-  readonly processor: string;
-  /** What else the page tells of the set. */
-  readonly facts?: string;
-  /** Of an inverted index: postings of a query's terms, on average. */
-  readonly postingsPerQuery?: number;
-  readonly engines: readonly EngineResult[];
-  readonly leftOut: readonly string[];
+export type Run = Measured & {
+  /** YYYY-MM-DD. */
+  readonly date: string;
+  /** The commit that was measured, with "+" if there were changes. Of runs before 2026-11-26: the commit that recorded them. */
+  readonly commit: string;
+  readonly machine: string;
 };
 
-const directoryOf = (bench: string): string => inCache(join(bench, "results"));
+const results = resolve(import.meta.dirname, "../results");
+const pathOf = (benchmark: string): string => join(results, `${benchmark}.json`);
 
-/** Stores the result of a set's latest run. */
-export function keepResult(bench: string, result: { readonly set: string }): void {
-  mkdirSync(directoryOf(bench), { recursive: true });
-  writeFileSync(join(directoryOf(bench), `${result.set}.json`), `${JSON.stringify(result, undefined, 1)}\n`);
+function commitNow(): string {
+  const git = (...args: string[]) =>
+    execFileSync("git", args, { cwd: results, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  try {
+    const hasChanges = git("status", "--porcelain", "--untracked-files=no", "--", "../../packages") !== "";
+    return `${git("rev-parse", "--short=8", "HEAD")}${hasChanges ? "+" : ""}`;
+  } catch {
+    return "unknown";
+  }
 }
 
-/** The stored results of a benchmark, in the order of `names`; without names, all of them by their names. */
-export function keptResults<Result = SetResult>(bench: string, names?: readonly string[]): Result[] {
-  const directory = directoryOf(bench);
-  mkdirSync(directory, { recursive: true });
-  const there = new Set(readdirSync(directory));
-  const sorted = [...there].map((file) => file.replace(/\.json$/, "")).sort();
-  return (names ?? sorted)
-    .filter((name) => there.has(`${name}.json`))
-    .map((name) => JSON.parse(readFileSync(join(directory, `${name}.json`), "utf8")));
+/** What was measured, with the day, the commit and the machine of now. */
+export const runOf = (measured: Measured): Run => ({
+  ...measured,
+  date: new Date().toISOString().slice(0, 10),
+  commit: commitNow(),
+  machine: `${cpus()[0]?.model ?? "unknown"}, ${cpus().length} cores, Node.js ${process.version}`,
+});
+
+/** The stored runs of a benchmark, in the order in which their keys came; none if it was never run. */
+export function stored(benchmark: string): Run[] {
+  const path = pathOf(benchmark);
+  return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")).runs : [];
 }
 
-/** The middle one; of an even count, the upper of the two in the middle. */
-export const median = (numbers: readonly number[]): number =>
-  numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
+/** A number with at most six significant digits: more are noise. */
+const rounded = (_: string, value: unknown): unknown =>
+  typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value;
 
-/** The given quantile of the numbers. */
-export const quantile = (numbers: Float64Array, share: number): number =>
-  numbers.toSorted()[Math.min(numbers.length - 1, Math.floor(share * numbers.length))];
-
-/** Fraction of the first `count` ids of the ground truth that were found. `found` has `count` ids per query, -1 for none. */
-export function recallOf(found: Int32Array, truth: readonly Int32Array[], count: number): number {
-  let met = 0;
-  truth.forEach((row, i) => {
-    const wanted = new Set(row.subarray(0, count));
-    for (const id of new Set(found.subarray(i * count, (i + 1) * count))) if (wanted.has(id)) met++;
+/** JSON with a line for each row. */
+function textOf(benchmark: string, runs: readonly Run[]): string {
+  const member = ([name, value]: [string, unknown]): string => {
+    const isRows = Array.isArray(value) && value.length > 0;
+    const text = isRows
+      ? `[\n${value.map((row) => `    ${JSON.stringify(row, rounded)}`).join(",\n")}\n   ]`
+      : JSON.stringify(value, rounded);
+    return `   ${JSON.stringify(name)}: ${text}`;
+  };
+  const parts = runs.map((run) => {
+    const { key, title, date, commit, machine, options, facts, rows, points, leftOut } = run;
+    const ordered = { key, title, date, commit, machine, options, facts, rows, points, leftOut };
+    const members = Object.entries(ordered).filter(([, value]) => value !== undefined);
+    return `  {\n${members.map(member).join(",\n")}\n  }`;
   });
-  return met / (count * truth.length);
+  return `{\n "benchmark": ${JSON.stringify(benchmark)},\n "runs": [\n${parts.join(",\n")}\n ]\n}\n`;
 }
 
-/** A cost at a recall. `isBound`: even the lowest effort exceeds this recall, so the cost is an upper bound. */
-export type At = { readonly value: number; readonly isBound: boolean };
-
-/** Interpolated between the efforts around the recall; undefined where it is not reached. */
-export function at<P extends { readonly recall: number }>(
-  recall: number,
-  points: readonly P[],
-  cost: (point: P) => number,
-): At | undefined {
-  const above = points.findIndex((point) => point.recall >= recall);
-  if (above < 0) return undefined;
-  const high = points[above];
-  const low = points[above - 1];
-  if (low === undefined) return { value: cost(high), isBound: high.recall > recall };
-  const share = (recall - low.recall) / (high.recall - low.recall);
-  return { value: cost(low) + share * (cost(high) - cost(low)), isBound: false };
+/** Stores a run in place of the one with the same key. */
+export function keep(benchmark: string, run: Run): void {
+  const runs = stored(benchmark);
+  const at = runs.findIndex(({ key }) => key === run.key);
+  if (at < 0) runs.push(run);
+  else runs[at] = run;
+  mkdirSync(results, { recursive: true });
+  writeFileSync(pathOf(benchmark), textOf(benchmark, runs));
 }

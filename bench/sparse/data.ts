@@ -2,8 +2,8 @@
 //
 // The generated set is created once and stored in bench/.cache; SciFact's is read in place from the data folder.
 
+import type { SparseVector } from "../engines/engine.ts";
 import { bytesOf, inCache, inData, madePart, missingFolder } from "../shared/files.ts";
-import type { Shape, SparseVector } from "./engine.ts";
 import { makeQueries, rowEntries, rowMaker } from "./splade.ts";
 
 export const setNames = ["splade", "scifact"] as const;
@@ -22,12 +22,6 @@ export type SparseSet = {
   readonly rows: readonly SparseVector[];
   readonly queries: readonly SparseVector[];
 };
-
-export function setNamed(name: string): SetName {
-  const found = setNames.find((each) => each === name);
-  if (found === undefined) throw new Error(`no set is called ${name}; there are ${setNames.join(", ")}`);
-  return found;
-}
 
 /** The reason why a set cannot be read here; undefined if it can. */
 export const missing = (name: SetName): string | undefined =>
@@ -84,6 +78,3 @@ export function readSet(name: SetName, rowsMax?: number): SparseSet {
     queries: isGenerated ? makeQueries(generatedQueries) : sciFact("queries"),
   };
 }
-
-/** The properties of a set for the engines. */
-export const shapeOf = ({ rows }: SparseSet, directory: string): Shape => ({ count: rows.length, directory });

@@ -4,8 +4,8 @@
 // are, records that have topics and records that have none, and for each of them queries from 5 dimensions to 200. A way of searching that is
 // good for one of them can be bad for the next.
 
+import { type Shape as EngineShape, kindNamed, plainShape, type SparseVector } from "../engines/engine.ts";
 import { readSet } from "./data.ts";
-import type { SparseVector } from "./engine.ts";
 import { expansions, makeVectors, querySpread, rowSpread, seeds } from "./splade.ts";
 
 const queryLengths = [5, 15, 46, 120, 200];
@@ -64,8 +64,11 @@ export const shapes: readonly Shape[] = [
   sciFact,
 ];
 
-export function shapeNamed(name: string): Shape {
-  const shape = shapes.find((each) => each.name === name);
-  if (shape !== undefined) return shape;
-  throw new Error(`no shape is called ${name}; there are ${shapes.map((each) => each.name).join(", ")}`);
-}
+export const shapeNamed = (name: string): Shape => kindNamed(shapes, name);
+
+/** What engines are told of so many records. */
+export const shapeOf = (count: number): Omit<EngineShape, "directory"> => ({
+  ...plainShape,
+  kind: "sparse",
+  count,
+});

@@ -10,8 +10,8 @@
 // Each row depends on the seed and its place only, not on how many there are.
 
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import type { SparseVector } from "../engines/engine.ts";
 import { normal } from "../shared/random.ts";
-import type { SparseVector } from "./engine.ts";
 
 export const vocabulary = 30_522;
 export const rowEntries = 120;

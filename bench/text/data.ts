@@ -6,13 +6,13 @@
 
 import { eng as commonWords } from "stopword";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
-import type { Language, Shape } from "./engine.ts";
+import type { Shape } from "../engines/engine.ts";
 import { missingPassages, passages, resampled } from "./passages.ts";
 
 export const setNames = ["words", "english"] as const;
 export type SetName = (typeof setNames)[number];
 
-const languages: Readonly<Record<SetName, Language>> = { words: "none", english: "english" };
+const languages: Readonly<Record<SetName, Shape["language"]>> = { words: "none", english: "english" };
 
 export const titles: Readonly<Record<SetName, string>> = {
   words: "Words alone: no stems, no stop words",
@@ -25,19 +25,13 @@ const seed = 44;
 
 export type TextSet = {
   readonly name: SetName;
-  readonly language: Language;
+  readonly language: Shape["language"];
   readonly rows: readonly string[];
   readonly queries: readonly string[];
 };
 
 /** The reason why the sets cannot be read here; undefined if they can. */
 export const missing = (): string | undefined => missingPassages();
-
-export function setNamed(name: string): SetName {
-  const found = setNames.find((each) => each === name);
-  if (found === undefined) throw new Error(`no set is called ${name}; there are ${setNames.join(", ")}`);
-  return found;
-}
 
 const wordsAlone = (text: string): string => (text.toLowerCase().match(/[a-z0-9]+/g) ?? []).join(" ");
 
@@ -75,10 +69,3 @@ export function readSet(name: SetName, rowsMax?: number): TextSet {
     queries: makeQueries(real),
   };
 }
-
-/** The properties of a set for the engines. */
-export const shapeOf = ({ language, rows }: TextSet, directory: string): Shape => ({
-  language,
-  count: rows.length,
-  directory,
-});

@@ -3,28 +3,22 @@
 //
 //   npm run bench text-start [-- --rows 1000000 --positions --builders 1]
 //
-// Builds a text index over existing records, closes, and starts again: from the checkpoint, and from the records. With a million passages
-// the results go to docs/benchmarks-text-start.md.
+// Builds a text index over existing records, closes, and starts again: from the checkpoint, and from the records. "longestMs" is processor
+// time of the request thread between two turns of a timer of one millisecond: so long can a request wait for building.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import type { Collection } from "../../packages/engine/src/database/contract.ts";
 import { openDatabase } from "../../packages/engine/src/database/database.ts";
-import { head, line, whole, writeDocument } from "../shared/report.ts";
+import { b, k1 } from "../engines/engine.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
 import { missingPassages, passages, realCount, resampled } from "./passages.ts";
 
-const { values } = parseArgs({
-  options: {
-    rows: { type: "string", default: "1000000" },
-    positions: { type: "boolean", default: false },
-    builders: { type: "string" },
-  },
-});
+const { values, isKept } = readOptions({}, { rows: "1000000", positions: false, builders: "" });
 
 const mebibyte = 2 ** 20;
-const mebibytes = (bytes: number): string => `${whole(bytes / mebibyte)} MiB`;
 
 /** Private memory of this process, without the mapped pages of the store. */
 const ownBytes = (): number =>
@@ -74,24 +68,20 @@ async function measured(act: () => Promise<unknown>, collection?: Collection): P
   };
 }
 
-const row = (
-  what: string,
-  { seconds, cpuSeconds, threadSeconds, longestMs, mostOwnBytes }: Measured,
-): string =>
-  line([
-    what,
-    `${seconds.toFixed(1)} s`,
-    `${cpuSeconds.toFixed(1)} s`,
-    `${threadSeconds.toFixed(1)} s`,
-    `${longestMs.toFixed(0)} ms`,
-    mebibytes(mostOwnBytes),
-  ]);
+const row = (step: string, { seconds, cpuSeconds, threadSeconds, longestMs, mostOwnBytes }: Measured) => ({
+  step,
+  seconds,
+  cpuS: cpuSeconds,
+  threadCpuS: threadSeconds,
+  longestMs,
+  processMiB: mostOwnBytes / mebibyte,
+});
 
 async function run(): Promise<void> {
   const count = Number(values.rows);
   const real = Math.min(realCount(), count);
   const dataDir = mkdtempSync(join(tmpdir(), "quiver-start-"));
-  const builders = values.builders === undefined ? {} : { builderThreads: Number(values.builders) };
+  const builders = values.builders === "" ? {} : { builderThreads: Number(values.builders) };
   try {
     let database = await openDatabase({ dataDir, ...builders });
     await database.createCollection({
@@ -110,8 +100,8 @@ async function run(): Promise<void> {
       await collection.createTextIndex({
         name: "t",
         sample_threshold: 1,
-        k1: 1.2,
-        b: 0.75,
+        k1,
+        b,
         positions: values.positions,
       });
       await collection.indexed();
@@ -135,25 +125,29 @@ async function run(): Promise<void> {
     const fromRecords = await measured(start);
     await database.close();
     if (answers.size !== 1) throw new Error("the results differ");
-    const table = [
-      head(["", "wall", "CPU", "of it in the request thread", "longest stretch there", "process at most"]),
-      row("the index is built over records that are there", built),
-      row("kept on disk, and closed", closed),
-      row("start, and a first answer, from what is kept", fromKept),
-      row("the same from the records", fromRecords),
-    ];
-    const text = `# A text index of ${whole(count)} passages
-
-Written by \`npm run bench text-start\`; do not edit. ${whole(real)} passages of two dictionaries${count > real ? ` and ${whole(count - real)} made of their sentences` : ""}, English with
-stemming${values.positions ? ", with positions" : ""}. A stretch is processor time of the request thread between two turns of a timer of one millisecond: so long can
-a request wait for building. The process had ${mebibytes(before)} of its own before the index was made.
-
-${table.join("\n")}
-
-The index says that it takes ${mebibytes(bytes)}, ${whole(bytes / count)} bytes a passage; while it was built it took ${mebibytes(built.mostIndexBytes)} at most. The file has ${mebibytes(kept)}.
-`;
-    console.log(text);
-    if (count === 1_000_000) writeDocument("benchmarks-text-start.md", text);
+    publish(
+      "text-start",
+      {
+        key: String(count),
+        title: `A text index of ${count.toLocaleString("en")} passages`,
+        options: { rows: count, language: "english", positions: values.positions },
+        facts: {
+          realPassages: real,
+          processMiBBefore: before / mebibyte,
+          indexMiB: bytes / mebibyte,
+          indexBytesPerPassage: bytes / count,
+          indexMiBMost: built.mostIndexBytes / mebibyte,
+          fileMiB: kept / mebibyte,
+        },
+        rows: [
+          row("the index is built over records that are there", built),
+          row("kept on disk, and closed", closed),
+          row("start, and a first answer, from what is kept", fromKept),
+          row("the same from the records", fromRecords),
+        ],
+      },
+      isKept,
+    );
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }

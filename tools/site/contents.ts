@@ -35,7 +35,6 @@ const shortTitles: Readonly<Record<string, string>> = {
   "packages/llamaindex/README.md": "@quiverdb/llamaindex",
   "packages/mcp/README.md": "@quiverdb/mcp",
   "docs/guide/start.md": "A model, a collection, REST",
-  "docs/benchmarks.md": "In short",
 };
 
 /** The text of the link to a document. @param title its first heading */
@@ -106,7 +105,7 @@ export const groups = (generated: readonly Generated[]): readonly Group[] => [
   },
   {
     title: "Benchmarks",
-    entries: ["docs/benchmarks.md", "docs/benchmarks-*"],
+    entries: ["docs/benchmarks.md"],
     optional: true,
   },
   {

@@ -2,10 +2,10 @@
 
 import { cpSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { rival } from "../../shared/engine.ts";
+import { type Metric, m, rival } from "../../engines/engine.ts";
 import { startChild } from "../child.ts";
 import { debianRoot, installDebian, rivalDirectory } from "../debian.ts";
-import { efConstruction, type Metric, m, type Row, type ServerKind } from "../server.ts";
+import { efConstruction, type Row, type ServerKind } from "../server.ts";
 
 const spaces: Readonly<Record<Metric, string>> = { cosine: "cosine", euclidean: "l2", dot_product: "ip" };
 

@@ -1,10 +1,10 @@
 // How does the benchmark use PostgreSQL with pgvector?
 
 import { execFileSync } from "node:child_process";
-import { rival } from "../../shared/engine.ts";
+import { type Metric, m, rival } from "../../engines/engine.ts";
 import { startChild } from "../child.ts";
 import { inDebian, installDebian, rivalDirectory, versionOf } from "../debian.ts";
-import { efConstruction, type Metric, m, type Row, type ServerKind } from "../server.ts";
+import { efConstruction, type Row, type ServerKind } from "../server.ts";
 
 /** Operator classes of the index, and operators of the query. */
 const metrics: Readonly<Record<Metric, readonly [ops: string, operator: string]>> = {

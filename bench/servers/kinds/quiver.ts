@@ -4,11 +4,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "../../../packages/client/src/client.ts";
+import { m } from "../../engines/engine.ts";
 import { adminKey, startQuiver } from "../../rest/measured-server.ts";
 import { built } from "../../shared/built.ts";
 import { atExit } from "../../shared/exit.ts";
 import { bytesBelow } from "../../shared/files.ts";
-import { efConstruction, m, type ServerKind } from "../server.ts";
+import { efConstruction, type ServerKind } from "../server.ts";
 
 export const quiver: ServerKind = {
   name: "quiver",

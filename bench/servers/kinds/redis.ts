@@ -1,9 +1,9 @@
 // How does the benchmark use the vector sets of Redis?
 
-import { rival } from "../../shared/engine.ts";
+import { m, rival } from "../../engines/engine.ts";
 import { startChild } from "../child.ts";
 import { installDebian, rivalDirectory, versionOf } from "../debian.ts";
-import { efConstruction, m, type Row, type ServerKind } from "../server.ts";
+import { efConstruction, type Row, type ServerKind } from "../server.ts";
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Buffer =>
   Buffer.from(buffer, byteOffset, byteLength);

@@ -3,7 +3,7 @@
 // hnswlib-node from the benchmarks' dependencies, compiled when they are installed. If that is not possible, it is left out.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
-import { rival } from "../../../bench/shared/engine.ts";
+import { rival } from "../../../bench/engines/engine.ts";
 import { installRivals } from "../../../bench/shared/install.ts";
 import type { Settings } from "./marks.ts";
 import type { Answering } from "./truth.ts";

@@ -12,7 +12,7 @@ import { createAnalyzer } from "./analyzer.ts";
 import { languages } from "./languages.ts";
 import { tokenize } from "./tokenize.ts";
 
-const samples = new URL("./test/words/", import.meta.url);
+const samples = new URL("../../test/text/words/", import.meta.url);
 
 /**
  * In percent of pairs, rounded up to a hundredth, which is less than one pair of most samples: what the stemmer joins on words as they are written, and the terms do not; and what only the

@@ -1,0 +1,496 @@
+// How does docs/benchmarks.md tell what the benchmarks have measured?
+//
+//   npm run bench page     writes the page and its chart from bench/results
+//
+// Every benchmark calls this after it has stored its result. A part whose benchmark was never run is left out.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { bestRival, goals, isOurs, isRival, isWhole, least, num, timesOfRival } from "./goals.ts";
+import { type Loss, losses, serversWhere, shortName } from "./losses.ts";
+import { chart, logarithmicTicks, type Series } from "./shared/chart.ts";
+import { fit } from "./shared/fit.ts";
+import { type Row, type Run, stored } from "./shared/results.ts";
+import { ms, table, whole } from "./shared/table.ts";
+
+const docs = resolve(import.meta.dirname, "../docs");
+const chartPath = "images/growth.svg";
+
+const link = (benchmark: string): string => `[${benchmark}](../bench/results/${benchmark}.json)`;
+const bold = (row: Row, name = shortName(row)): string => (isOurs(row) ? `**${name}**` : name);
+const figure = (row: Row | undefined, name: string, as: (value: number) => string): string =>
+  row?.[name] === undefined ? "-" : as(num(row, name));
+const hundredths = (value: number): string => value.toFixed(2);
+const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
+
+// Servers
+
+const recalls = [0.95, 0.99] as const;
+
+/** p50 and p99 with a number of clients. */
+function latency(row: Row | undefined): string {
+  return row === undefined ? "-" : `${hundredths(num(row, "p50Ms"))} / ${hundredths(num(row, "p99Ms"))}`;
+}
+
+const pointOf = ({ points = [] }: Run, server: Row, share: number, wanted: number, clients: number) =>
+  points.find(
+    (each) =>
+      each.server === server.server &&
+      each.share === share &&
+      each.wanted === wanted &&
+      each.clients === clients,
+  );
+
+function serverTable(run: Run): string {
+  const titles = recalls.flatMap((recall) => [
+    `CPU ms at ${recall}`,
+    "p50 / p99 ms",
+    "8 clients: p50 / p99 ms",
+    "a second",
+  ]);
+  const rows = run.rows.map((server) => {
+    const cells = recalls.flatMap((recall) => {
+      const [one, eight] = [1, 8].map((clients) => pointOf(run, server, 1, recall, clients));
+      if (one === undefined) return ["not reached", "-", "-", "-"];
+      return [figure(one, "cpuMs", ms), latency(one), latency(eight), figure(eight, "perSecond", whole)];
+    });
+    return [bold(server), ...cells];
+  });
+  return `${run.title}, its first ${whole(num(run.options, "rows"))} records:\n\n${table(["server", ...titles], rows)}\n`;
+}
+
+const serversSection = (runs: readonly Run[]): string => `## Servers
+
+Each server is asked by its own public client, with the narrowest beam that reaches the recall. The client runs on the same cores. Latency is that of one client, except where the column says 8; "a second" is the rate of 8. The last row is a server that parses the same body and finds nothing.
+
+${runs.map(serverTable).join("\n")}`;
+
+// In process
+
+/** What a rival costs: its figure, and how many times that of Quiver. */
+const rivalCell = (rival: Row | undefined, at: string, times: number): string =>
+  rival === undefined
+    ? "none reached it"
+    : `${ms(num(rival, `cpuMs${at}`))} ${shortName(rival)} (${times.toFixed(2)})`;
+
+function denseTable(runs: readonly Run[]): string {
+  const rows = runs.map((run) => [
+    run.title,
+    ...recalls.flatMap((recall) => {
+      const at = `@${recall}`;
+      const rival = least(run.rows.filter(isRival), `cpuMs${at}`);
+      const own = least(run.rows.filter(isOurs), `cpuMs${at}`);
+      return [figure(own, `cpuMs${at}`, ms), rivalCell(rival, at, timesOfRival(run, at))];
+    }),
+  ]);
+  const titles = recalls.flatMap((recall) => [`Quiver at ${recall}`, "best rival"]);
+  return table(["dense, index alone", ...titles], rows);
+}
+
+/** How many times the cost of one row that of another is: as recorded, with more digits, where the former is what multiples are of. */
+const timesOf = (row: Row, of: Row, at: string): number =>
+  Number(of[`times${at}`] ?? 1) === 1 && row[`times${at}`] !== undefined
+    ? num(row, `times${at}`)
+    : num(row, `cpuMs${at}`) / num(of, `cpuMs${at}`);
+
+/** The whole engine and the index alone beside the best rival. @param at "" where all searches are exact */
+function wholeRow(title: string, { rows }: Run, at: string): string[] {
+  const cost = `cpuMs${at}`;
+  const own = rows.find(isWhole);
+  const alone = least(
+    rows.filter((row) => isOurs(row) && !isWhole(row)),
+    cost,
+  );
+  const rival = least(rows.filter(isRival), cost);
+  const times = (row: Row | undefined): string =>
+    row?.[cost] === undefined || rival === undefined ? "" : ` (${timesOf(rival, row, at).toFixed(2)})`;
+  return [
+    title,
+    `${figure(own, cost, ms)}${times(own)}`,
+    `${figure(alone, cost, ms)}${times(alone)}`,
+    rival === undefined ? "-" : `${ms(num(rival, cost))} ${shortName(rival)}`,
+  ];
+}
+
+function inProcessSection(dense: readonly Run[], sparse: readonly Run[], text: readonly Run[]): string {
+  const short = stored("short").find(({ key }) => key === "dense");
+  const records = (run: Run): string => whole(num(run.options, "rows"));
+  const rows = [
+    ...(short === undefined
+      ? []
+      : recalls.map((recall) =>
+          wholeRow(`dense at ${recall}, glove100, ${records(short)}`, short, `@${recall}`),
+        )),
+    ...sparse.map((run) => wholeRow(`sparse, exact, ${run.key}, ${records(run)}`, run, "")),
+    ...text.map((run) => wholeRow(`text, ${run.key}, ${records(run)}`, run, "")),
+  ];
+  return `## In process
+
+CPU milliseconds a query. The whole engine checks a request, sees one version, searches and fetches what it finds; the index alone only searches. In brackets: how many times Quiver's CPU time the best rival needs; below 1 the rival is faster. The plain loop is a JavaScript loop over flat posting lists.
+
+${table(["search", "whole engine", "index alone", "best rival"], rows)}
+
+The dense index alone, on each set:
+
+${denseTable(dense)}
+`;
+}
+
+// Filters
+
+const shares = [1, 0.5, 0.1, 0.01, 0.001];
+const filterTitles: Readonly<Record<string, string>> = {
+  none: "no filter",
+  random: "dense, independent of the vectors",
+  near: "dense, near the query",
+  far: "dense, far from the query",
+  five: "dense, five fields with and, or, not",
+};
+
+function filterRows(run: Run): string[][] {
+  const { points = [], key } = run;
+  const own = points.filter(isWhole);
+  const base = own.find(({ filter }) => filter === "none");
+  const kinds = [...new Set(own.map(({ filter }) => String(filter)))].filter((kind) => kind !== "none");
+  return kinds.map((kind) => {
+    const cells = shares.map((share) => {
+      const isBase = share === 1;
+      if (isBase && kind !== kinds[0]) return "the same";
+      const point = isBase ? base : own.find((each) => each.filter === kind && each.share === share);
+      const rival = bestRival(run, isBase ? "none" : kind, share);
+      if (point === undefined) return "-";
+      if (rival === undefined) return ms(num(point, "cpuMs"));
+      const times = timesOf(rival, point, "");
+      return `${ms(num(point, "cpuMs"))} (${times.toFixed(2)} ${shortName(rival).replace(/ (int8|FTS5)$/, "")})`;
+    });
+    return [filterTitles[kind] ?? `${key === "words" ? "text" : "sparse"}, one field`, ...cells];
+  });
+}
+
+function filtersSection(runs: readonly Run[], servers: readonly Run[]): string {
+  const own = runs.flatMap(({ points = [] }) => points.filter(isWhole)).map((point) => num(point, "recall"));
+  const columns = servers.flatMap((run) => [0.1, 0.01].map((share) => ({ run, share })));
+  const rows = (servers[0]?.rows ?? [])
+    .filter(({ bare }) => bare !== true)
+    .map((server) => [
+      bold(server),
+      ...columns.map(({ run, share }) =>
+        recalls.map((recall) => figure(pointOf(run, server, share, recall, 1), "cpuMs", ms)).join(" / "),
+      ),
+    ]);
+  const titles = columns.map(({ run, share }) => `${run.key.split("-")[0]}, ${percent(share)}`);
+  return `## Filters
+
+In process, by the share of records that match: CPU milliseconds of the whole engine, and how many times that the best rival needs which has a recall of 0.9 or more. Quiver's recall@10 is at least ${Math.min(...own).toFixed(3)}. Filters of "dense" rows were asked before; without a metadata index a filter reads all records, which takes tens of milliseconds.
+
+${table(["filter", "no filter", ...shares.slice(1).map(percent)], runs.flatMap(filterRows))}
+
+Servers, one client, CPU milliseconds at a recall of ${recalls.join(" / ")}; a dash where it is not reached:
+
+${table(["server", ...titles], rows)}
+`;
+}
+
+// Ingest, memory, disk
+
+function ingestTables(): string {
+  const [bodies, single] = ["bodies", "single"].map((key) => stored("ingest").find((run) => run.key === key));
+  if (bodies === undefined || single === undefined) return "";
+  const { options, facts, rows } = bodies;
+  const forms = [...new Set(rows.map(({ form }) => String(form)))].map((form) => {
+    const [streamed, staged] = ["streamed", "in a transaction"].map((how) =>
+      rows.find((row) => row.form === form && row.written === how),
+    );
+    const cpu = (row: Row | undefined): string =>
+      `${figure(row, "cpuMs", whole)} (${figure(row, "cpuTimesParse", hundredths)})`;
+    return [
+      form,
+      figure(streamed, "bodiesMB", (mb) => mb.toFixed(1)),
+      cpu(streamed),
+      cpu(staged),
+      figure(streamed, "wallMs", whole),
+      figure(staged, "wallMs", whole),
+    ];
+  });
+  const disk = ["streamed", "in a transaction"].map((how) =>
+    figure(
+      rows.find(({ written }) => written === how),
+      "filesTimesVectors",
+      hundredths,
+    ),
+  );
+  const clients = single.rows
+    .map(
+      (row) =>
+        `${figure(row, "perSecond", whole)} a second with ${row.clients} client${row.clients === 1 ? "" : "s"}`,
+    )
+    .join(", ");
+  const titles = ["form", "MB", "CPU ms, streamed", "CPU ms, transaction", "ms, streamed", "ms, transaction"];
+  return `${whole(num(options, "records"))} records of ${options.dimension} numbers through REST, ${options.per} a request, each acknowledged when it is on disk. In brackets: times the CPU time of JSON.parse of the same records, ${figure(facts, "parseMs", whole)} ms. Files take ${disk[0]} times the bytes of the vectors, ${disk[1]} after a transaction. Single records: ${clients}.
+
+${table(titles, forms)}
+
+`;
+}
+
+function ingestSection(servers: readonly Run[]): string {
+  const first = servers[0]?.rows.filter(({ bare }) => bare !== true) ?? [];
+  const names = ["recordsPerSecond", "loadCpuS", "filesMB", "memoryMB"];
+  const rows = first.map((server) => [
+    bold(server),
+    ...servers.flatMap((run) => {
+      const row = run.rows.find((each) => each.server === server.server);
+      return names.map((name) =>
+        figure(row, name, name === "recordsPerSecond" ? whole : (value) => value.toFixed(1)),
+      );
+    }),
+  ]);
+  const titles = servers.flatMap(({ key }) => [
+    `${key.split("-")[0]}: records a second`,
+    "CPU s",
+    "files, MB",
+    "memory, MB",
+  ]);
+  return `## Ingest, memory, disk
+
+${ingestTables()}Servers, 10,000 records with an index, loaded by one client, 1,000 at a time; memory is that of all processes after the searches:
+
+${table(["server", ...titles], rows)}
+`;
+}
+
+// Growth
+
+type Curve = {
+  readonly subject: string;
+  readonly engine: string;
+  readonly isOurs: boolean;
+  readonly at: string;
+  readonly steps: readonly { readonly count: number; readonly row: Row }[];
+};
+
+function curves(): Curve[] {
+  const runs = stored("growth");
+  const subjects = [...new Set(runs.map(({ key }) => key.replace(/-\d+$/, "")))];
+  return subjects.flatMap((subject) => {
+    const own = runs
+      .filter(({ key }) => key.replace(/-\d+$/, "") === subject)
+      .map(({ options, rows }) => ({ count: num(options, "rows"), rows }))
+      .toSorted((a, b) => a.count - b.count);
+    const engines = [...new Set(own.flatMap(({ rows }) => rows.map(({ engine }) => String(engine))))];
+    return engines.map((engine) => {
+      const steps = own.flatMap(({ count, rows }) =>
+        rows.filter((row) => row.engine === engine).map((row) => ({ count, row })),
+      );
+      const at = steps[0].row["cpuMs@0.95"] === undefined ? "" : "@0.95";
+      return { subject, engine, isOurs: isOurs(steps[0].row), at, steps };
+    });
+  });
+}
+
+/** Lines of the index alone, with sets or steps of their own. */
+const lineTitles: Readonly<Record<string, string>> = {
+  "dense-index": "dense, 128 numbers",
+  "text-index": "text, more steps",
+};
+
+const costs = ({ steps, at }: Curve): (readonly [number, number])[] =>
+  steps.map(({ count, row }) => [count, num(row, `cpuMs${at}`)] as const);
+
+const isDrawn = ({ subject, engine, isOurs: ours }: Curve): boolean =>
+  !subject.endsWith("-index") && (!ours || engine === "Quiver, the whole engine");
+
+function growthChart(all: readonly Curve[]): string {
+  const series = all.filter(isDrawn).map((curve): Series => {
+    const name = shortName({ engine: curve.engine }).replace("Quiver, the whole engine", "Quiver");
+    const where = curve.at === "" ? "" : ` at ${curve.at.slice(1)}`;
+    return { title: `${curve.subject}${where}, ${name}`, isOurs: curve.isOurs, points: costs(curve) };
+  });
+  const points = series.flatMap((each) => each.points);
+  const counts = points.map(([count]) => count);
+  const values = points.map(([, value]) => value);
+  const [from, to] = [Math.min(...counts), Math.max(...counts)];
+  const ticks = logarithmicTicks(Math.min(...values), Math.max(...values));
+  return chart(
+    "CPU time a query as a collection grows",
+    { title: "records", from, to, isLogarithmic: true, ticks: logarithmicTicks(from, to) },
+    {
+      title: "CPU ms a query",
+      from: ticks[0].value,
+      to: ticks[ticks.length - 1].value,
+      isLogarithmic: true,
+      ticks,
+    },
+    series,
+  );
+}
+
+function growthSection(all: readonly Curve[]): string {
+  const rows = all.map((curve) => {
+    const known = costs(curve);
+    const [first, last] = [known[0], known[known.length - 1]];
+    const { slope } = fit(
+      known.map(([count]) => Math.log10(count)),
+      known.map(([, cost]) => Math.log10(cost)),
+    );
+    const { row } = curve.steps[curve.steps.length - 1];
+    // Recorded with more digits than the costs.
+    const times = Number(row[`growthTimes${curve.at}`] ?? last[1] / first[1]);
+    const power = Number(row[`growthPower${curve.at}`] ?? slope);
+    const subject = lineTitles[curve.subject] ?? curve.subject;
+    return [
+      `${subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
+      `${whole(first[0])} to ${whole(last[0])}`,
+      `${ms(first[1])} to ${ms(last[1])}`,
+      `${times.toFixed(1)}, N^${power.toFixed(2)}`,
+      figure(row, "loadCpuUs", whole),
+      figure(row, "processBytes", whole),
+      figure(row, "fileBytes", whole),
+    ];
+  });
+  const titles = ["engine", "records", "CPU ms a query", "times, as a power", "load, CPU µs a record"];
+  titles.push("memory, bytes a record", "files, bytes a record");
+  return `## Growth
+
+Generated vectors of 100 numbers at a recall of 0.95, passages of dictionaries, generated sparse vectors of 120 entries. Load, memory and files are those of the last step. Memory counts pages of mapped files.
+
+![CPU time a query as a collection grows](${chartPath})
+
+${table(titles, rows)}
+`;
+}
+
+// Where we lose
+
+/** Servers: a line for each figure, a column for each set. */
+function serverLosses(all: readonly Loss[]): string {
+  const sets = [...new Set(all.map(({ where }) => where))];
+  const figures = [...new Set(all.map((loss) => loss.figure))];
+  const rows = figures.map((name) => [
+    name,
+    ...sets.map((where) => all.find((each) => each.where === where && each.figure === name)?.rivals ?? "-"),
+  ]);
+  return table([serversWhere, ...sets.map((where) => where.slice(serversWhere.length + 2))], rows);
+}
+
+/** The others: a line for each figure; what is the same as in the line above is not repeated. */
+function otherLosses(all: readonly Loss[]): string {
+  const rows = all.map(({ where, figure: name, rivals }, i) => [
+    where === all[i - 1]?.where ? "" : where,
+    name,
+    rivals,
+  ]);
+  return table(["in process", "figure", "better"], rows);
+}
+
+function lossesSection(): string {
+  const all = goals();
+  const missed = all.filter(({ isMet }) => !isMet);
+  const lost = losses();
+  const isServers = ({ where }: Loss): boolean => where.startsWith(serversWhere);
+  return `## Where we lose
+
+Every figure of which a rival has a better one: the best rival, its factor, and how many other rivals are better, too. Quiver is the whole engine where it was measured, else the index alone.
+
+${serverLosses(lost.filter(isServers))}
+
+${otherLosses(lost.filter((loss) => !isServers(loss)))}
+
+Of ${all.length} goals ${all.length - missed.length} are reached. These are missed:
+
+${table(
+  ["goal", "measured"],
+  missed.map(({ wanted, figure: measured }) => [wanted, measured]),
+)}
+`;
+}
+
+// Raw results
+
+/** What each file holds, in the order of the page. */
+const files: readonly (readonly [benchmark: string, what: string])[] = [
+  ["servers", "Quiver's server beside Redis, PostgreSQL and Chroma"],
+  ["dense", "HNSW beside rivals, by recall"],
+  ["sparse", "sparse search beside rivals, by threshold"],
+  ["sparse-shapes", "sparse search beside a plain loop, by shape of the data"],
+  ["text", "BM25 beside rivals"],
+  ["filters", "filtered search at every share, beside rivals"],
+  ["growth", "10,000 to 1,000,000 records; text to 2,000,000"],
+  ["ingest", "writing through REST, by form of the body"],
+  ["memory", "what a server's memory consists of"],
+  ["rest", "a search through REST beside node:http alone"],
+  ["overhead", "a search in process beside its index alone"],
+  ["threads", "one serving thread, one a core, and the default"],
+  ["dense-start", "start with 990,000 vectors"],
+  ["dense-lasting", "a graph in which every vector was replaced 3 times"],
+  ["dense-builders", "two builder threads beside one"],
+  ["text-start", "build and restart with 1,000,000 passages"],
+  ["flat", "exact search beside a plain loop"],
+  ["backup", "speed and memory of backup and restore"],
+  ["short", "the short form of the others"],
+];
+
+function filesSection(): string {
+  const rows = files.map(([benchmark, what]) => {
+    const runs = stored(benchmark);
+    if (runs.length === 0) return [`\`${benchmark}\``, what, "not run yet", "-"];
+    const days = runs.map(({ date }) => date).sort();
+    const machines = runs.map(({ machine }) => /EPYC|Xeon/.exec(machine)?.[0] ?? machine.split(",")[0]);
+    return [
+      link(benchmark),
+      what,
+      [...new Set([days[0], days[days.length - 1]])].join(" to "),
+      [...new Set(machines)].join(", "),
+    ];
+  });
+  return `## Raw results
+
+\`npm run bench NAME\` measures one of them anew and writes its file and this page. Each file has the commit, the options and a note on how every engine was used.
+
+${table(["NAME", "what", "date", "machine"], rows)}
+`;
+}
+
+// The page
+
+const method = `# Benchmarks
+
+\`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
+
+- **Machine.** An AMD EPYC or an Intel Xeon ([which](#raw-results)), 2 cores where that was recorded, Node.js 24. Other work may share it: trust ratios more than milliseconds.
+- **Turns.** Engines run in processes of their own and get the same queries in turns. The first round warms up. Figures are medians of the other rounds.
+- **CPU time** is that of all threads of an engine or a server for one query. **Latency** is what the client sees.
+- **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths; where the narrowest beam finds more, it is that of this beam.
+- **Graphs** have M = 16 and ef_construction = 200 (filters 128) in every engine that can set them.
+`;
+
+export function pageOf(): { page: string; chart: string | undefined } {
+  const [servers, dense, sparse, text, filters] = ["servers", "dense", "sparse", "text", "filters"].map(
+    stored,
+  );
+  const grown = curves();
+  const sections = [
+    ...(servers.length > 0 ? [serversSection(servers)] : []),
+    inProcessSection(dense, sparse, text),
+    ...(filters.length > 0 ? [filtersSection(filters, servers)] : []),
+    ingestSection(servers),
+    ...(grown.length > 0 ? [growthSection(grown)] : []),
+    lossesSection(),
+    filesSection(),
+  ];
+  return {
+    page: [method, ...sections].join("\n"),
+    chart: grown.length > 0 ? growthChart(grown) : undefined,
+  };
+}
+
+/** Writes the page and its chart. */
+export function writePage(): void {
+  const { page, chart: svg } = pageOf();
+  writeFileSync(join(docs, "benchmarks.md"), page);
+  if (svg === undefined) return;
+  mkdirSync(dirname(join(docs, chartPath)), { recursive: true });
+  writeFileSync(join(docs, chartPath), svg);
+}
+
+if (import.meta.main) writePage();
