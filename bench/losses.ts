@@ -1,6 +1,6 @@
 // Where is a rival better, and by what factor?
 
-import { bestRival, isOurs, isRival, isWhole, num, span } from "./goals.ts";
+import { bestRival, isOurs, isRival, isWhole, num, span } from "./figures.ts";
 import { type Row, type Run, stored } from "./shared/results.ts";
 import { whole } from "./shared/table.ts";
 

@@ -6,7 +6,7 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { bestRival, goals, isOurs, isRival, isWhole, least, num, timesOfRival } from "./goals.ts";
+import { bestRival, isOurs, isRival, isWhole, least, num, timesOfRival } from "./figures.ts";
 import { type Loss, losses, serversWhere, shortName } from "./losses.ts";
 import { chart, logarithmicTicks, type Series } from "./shared/chart.ts";
 import { fit } from "./shared/fit.ts";
@@ -384,8 +384,6 @@ function otherLosses(all: readonly Loss[]): string {
 }
 
 function lossesSection(): string {
-  const all = goals();
-  const missed = all.filter(({ isMet }) => !isMet);
   const lost = losses();
   const isServers = ({ where }: Loss): boolean => where.startsWith(serversWhere);
   return `## Where we lose
@@ -395,13 +393,6 @@ Every figure of which a rival has a better one: the best rival, its factor, and 
 ${serverLosses(lost.filter(isServers))}
 
 ${otherLosses(lost.filter((loss) => !isServers(loss)))}
-
-Of ${all.length} goals ${all.length - missed.length} are reached. These are missed:
-
-${table(
-  ["goal", "measured"],
-  missed.map(({ wanted, figure: measured }) => [wanted, measured]),
-)}
 `;
 }
 
