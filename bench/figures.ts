@@ -6,7 +6,6 @@ export const num = (row: Row | undefined, name: string): number => Number(row?.[
 export const isOurs = (row: Row): boolean => row.ours === true;
 export const isRival = (row: Row): boolean => !isOurs(row) && row.bare !== true;
 export const isWhole = ({ engine }: Row): boolean => engine === "Quiver, the whole engine";
-const isIndexAlone = ({ engine }: Row): boolean => engine === "Quiver u8, index alone";
 
 /** The row with the least of a figure. */
 export const least = (rows: readonly Row[], name: string): Row | undefined =>
