@@ -8,7 +8,7 @@
 // number that JSON can. The first faulty line ends the import; sending a record again changes nothing, so the corrected file can be imported
 // from its beginning.
 
-import { type QuiverClient, RawRecord } from "@quiverdb/client";
+import { type Collection, type QuiverClient, RawRecord } from "@quiverdb/client";
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import { countOf } from "./parts/format.ts";
 import { messageOf } from "./parts/loading.tsx";
@@ -43,9 +43,10 @@ export async function importFile(
   let batch: Line[] = [];
   let chars = 0;
   let isReady = false;
+  let isMade = false;
   const send = async (share: number) => {
     if (batch.length === 0) return;
-    if (!isReady) await ensureCollection(client, name, batch, signal);
+    if (!isReady) isMade = await ensureCollection(client, name, batch, signal);
     isReady = true;
     try {
       await collection.upsert(
@@ -70,7 +71,11 @@ export async function importFile(
     }
     await send(1);
   } catch (error) {
-    if (imported === 0) throw error;
+    if (imported === 0) {
+      // So that the corrected file gets a collection that fits it. What went wrong is what the user must know, whether or not this succeeds.
+      if (isMade) await dropIfEmpty(collection).catch(() => undefined);
+      throw error;
+    }
     const before = `The first ${countOf(imported, "record")} of the file ${imported === 1 ? "is" : "are"} imported.`;
     throw new Error(`${messageOf(error)} ${before}`, { cause: error });
   }
@@ -127,15 +132,21 @@ function faultOf(error: unknown, batch: readonly Line[]): unknown {
   return new Error(`Line ${line.number}: ${words}`, { cause: error });
 }
 
+async function dropIfEmpty(collection: Collection): Promise<void> {
+  const { vectors_count } = await collection.describe();
+  if (vectors_count === 0) await collection.drop();
+}
+
+/** @returns whether the collection was made: what exists stays as it is */
 async function ensureCollection(
   client: QuiverClient,
   name: string,
   first: readonly Line[],
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   try {
     await client.getCollection(name, { signal });
-    return;
+    return false;
   } catch (error) {
     if (!isQuiverError(error, "collection_not_found")) throw error;
   }
@@ -161,6 +172,7 @@ async function ensureCollection(
   if (dimension !== undefined) await made.createDenseIndex({ distance_metric_type: "cosine" }, { signal });
   if (hasSparse) await made.createSparseIndex({}, { signal });
   if (hasText) await made.createTextIndex({}, { signal });
+  return true;
 }
 
 /** Of a vector as numbers, or as the bytes of its floats in base64. */

@@ -175,6 +175,15 @@ export const pathOf = ({ method }: Call, collection: string): string =>
 
 const numberOf = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text));
 
+/** The shortest number that is the same 32-bit float: 0.1 for 0.10000000149011612. */
+function shortFloat(value: number): number {
+  for (let digits = 6; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
+}
+
 /**
  * The call for a form. Reads the record that a sparse or hybrid search is to be like.
  * @throws Error with a place for what a field has and cannot be sent; what the server refuses, it says itself
@@ -218,20 +227,19 @@ export async function callOf(collection: Collection, form: Form, storesText: boo
   };
   const termsOf = () => partOf("terms", example?.sparse_values, () => parseTerms(form.terms));
   if (kind === "sparse") return { method: "sparse", request: { query_terms: termsOf(), ...common } };
+  const weights = legs.map((leg) => numberOf(form[`${leg}Weight`]));
   const request = {
     query_vector: usesDense
-      ? partOf("vector", example?.dense_values, () => parseVector(form.vector))
+      ? partOf("vector", example?.dense_values?.map(shortFloat), () => parseVector(form.vector))
       : undefined,
     query_terms: usesSparse ? termsOf() : undefined,
     ...(legs.includes("text") && { query_text: form.text, syntax }),
     ...common,
     ...dense,
-    fusion_constant_k: numberOf(form.fusionK),
-    fusion_weights: {
-      dense: numberOf(form.denseWeight),
-      sparse: numberOf(form.sparseWeight),
-      text: numberOf(form.textWeight),
-    },
+    fusion_constant_k: form.fusionK === plain.fusionK ? undefined : numberOf(form.fusionK),
+    fusion_weights: weights.some((weight) => weight !== 1)
+      ? Object.fromEntries(legs.map((leg, i) => [leg, weights[i]]))
+      : undefined,
   };
   return { method: "hybrid", request };
 }

@@ -38,7 +38,7 @@ export function CollectionsPage() {
     "create" | { readonly remove: string } | { readonly dropped: File | undefined }
   >();
   const action = useAction();
-  const sampling = useAction();
+  /** Stays after the load until the list has the sample. */
   const [sampleShare, setSampleShare] = useState<number>();
   const loaded = useLoaded(
     async (signal) => {
@@ -57,18 +57,17 @@ export function CollectionsPage() {
     (value) => pauseFor(value?.rows.flatMap(({ facts }) => facts ?? []) ?? []),
   );
   const change = async (act: () => Promise<unknown>) => {
-    await action.run(act);
+    const isDone = await action.run(act);
     loaded.refresh();
+    return isDone;
   };
   const load = async () => {
     setSampleShare(0);
-    await sampling.run(() => loadSample(client, setSampleShare));
-    setSampleShare(undefined);
-    loaded.refresh();
+    if (!(await change(() => loadSample(client, setSampleShare)))) setSampleShare(undefined);
   };
-  const unload = async () => {
-    await sampling.run(() => client.deleteCollection(sample.name));
-    loaded.refresh();
+  const removeSample = () => {
+    setSampleShare(undefined);
+    return change(() => client.deleteCollection(sample.name));
   };
   const drop = (event: DragEvent) => {
     const dropped = event.dataTransfer?.files[0];
@@ -108,12 +107,11 @@ export function CollectionsPage() {
       <Show of={loaded}>
         {({ rows, matching, total, hasSample }) => (
           <div class="stack">
-            {(hasSample || sampleShare !== undefined || sampling.error !== undefined) && (
+            {(hasSample || sampleShare !== undefined) && (
               <SampleCard
-                share={sampleShare}
-                error={sampling.error}
-                isRemoving={sampling.isRunning}
-                remove={unload}
+                share={action.isRunning || !hasSample ? sampleShare : undefined}
+                isRemoving={action.isRunning}
+                remove={removeSample}
               />
             )}
             {total === 0 ? (
@@ -191,7 +189,7 @@ function CollectionRow({
   remove,
 }: {
   row: Row;
-  change: (act: () => Promise<unknown>) => Promise<void>;
+  change: (act: () => Promise<unknown>) => Promise<unknown>;
   remove: () => void;
 }) {
   const client = useClient();

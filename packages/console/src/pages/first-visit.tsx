@@ -1,7 +1,6 @@
 // What can a user do on a server without collections, and with the sample that is loaded?
 
 import { firstCode } from "../code.ts";
-import { Failure } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
 import { Snippet } from "../parts/snippet.tsx";
 import { hrefOf } from "../route.ts";
@@ -61,11 +60,11 @@ const ideas: readonly (readonly [label: string, href: string])[] = [
     searchOf({ kind: "dense", like: "birds-2", filter: '{"area": {"in": ["science", "engineering"]}}' }),
   ],
   [
-    "Text and vectors together",
+    "Snow in winter, by text and vector together",
     searchOf({ kind: "hybrid", legs: "dense,text", text: "snow in winter", like: "mountains-3" }),
   ],
   [
-    "The best texts since 2015",
+    "The water of the sea, in texts since 2015",
     searchOf({ kind: "text", text: "sea water", filter: '{"year": {"gte": 2015}}' }),
   ],
   ["The map of all texts", hrefOf(["collections", sample.name, "map"])],
@@ -74,12 +73,10 @@ const ideas: readonly (readonly [label: string, href: string])[] = [
 /** @param share of the sample that is loaded; undefined: it is not being loaded now */
 export function SampleCard({
   share,
-  error,
   isRemoving,
   remove,
 }: {
   share: number | undefined;
-  error: unknown;
   isRemoving: boolean;
   remove: () => void;
 }) {
@@ -97,7 +94,6 @@ export function SampleCard({
           )}
         </div>
       </div>
-      <Failure error={error} />
       {share === undefined && (
         <ul class="ideas">
           {ideas.map(([label, href]) => (
