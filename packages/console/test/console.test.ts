@@ -550,7 +550,7 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       expect(await page.getByLabel("Weight of sparse").inputValue()).toBe("0.5");
       await page.goBack();
       await expect.poll(() => shownIds(tab)).toEqual(ids);
-      expect(await page.getByLabel("Text", { exact: true }).isChecked()).toBe(true);
+      expect(await page.getByRole("radio", { name: "Text" }).isChecked()).toBe(true);
     });
 
     test("[U7] offers only the kinds that the collection can answer", async () => {
@@ -627,7 +627,7 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await page.getByLabel("Filter").fill('{"subject": "insects"}');
       const insects = await find();
       await page.getByText("Hybrid", { exact: true }).click();
-      await page.getByLabel("Weight of text").fill("2");
+      await page.getByLabel("Weight of text").fill("0.5");
       await page.getByLabel("Id of the record").fill("note-00013");
       await page.getByLabel("Filter").fill("");
       await page.getByRole("button", { name: "Search", exact: true }).click();
