@@ -905,12 +905,20 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     "rest",
   ];
 
-  for (const look of ["light", "dark"] as const) {
-    test(`[U11] every page is accessible and can be read, ${look}`, async () => {
+  for (const [look, width] of [
+    ["light", 1280],
+    ["dark", 390],
+  ] as const) {
+    test(`[U11] every page is accessible and can be read, ${look}, ${width} pixels wide`, async () => {
       const tab = await openTab(null, look);
       const { page } = tab;
+      await page.setViewportSize({ width, height: 860 });
       const findings: unknown[] = [];
       const inspect = async (where: string, of = page) => {
+        expect([where, await of.evaluate("document.documentElement.scrollWidth - innerWidth")]).toEqual([
+          where,
+          0,
+        ]);
         await of.evaluate(axe);
         const run = `axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })`;
         const { violations } = (await of.evaluate(run)) as {
@@ -945,6 +953,7 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await inspect("a search that is wrong");
       const empty = await startTestServer();
       const first = (await openTab(adminKey, look, empty)).page;
+      await first.setViewportSize({ width, height: 860 });
       await first.getByRole("button", { name: "Load the sample" }).waitFor();
       await inspect("a first visit", first);
       await first.getByRole("button", { name: "Load the sample" }).click();
