@@ -185,8 +185,7 @@ function Frame({ leave }: { leave: (() => void) | undefined }) {
       <main ref={main} id="main" tabIndex={-1}>
         {!isAnswering && (
           <p class="failure" role="alert">
-            The server at {location.host} does not answer. This page shows what it read last, and goes on as
-            soon as the server is back.
+            The server at {location.host} does not answer. This page goes on as soon as it is back.
           </p>
         )}
         <Page route={route} />

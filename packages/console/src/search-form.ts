@@ -88,7 +88,13 @@ export function formOf(query: URLSearchParams, available: readonly Leg[]): Form 
     const text = query.get(field);
     return text === null ? [] : [[field, typeof value === "boolean" ? text === "true" : text]];
   });
-  return { ...plain, legs, ...Object.fromEntries(written), kind: kinds.includes(wanted) ? wanted : usual };
+  const form: Form = {
+    ...plain,
+    legs,
+    ...Object.fromEntries(written),
+    kind: kinds.includes(wanted) ? wanted : usual,
+  };
+  return { ...form, legs: available.filter((leg) => form.legs.split(",").includes(leg)).join(",") };
 }
 
 /** Whether an address asks for something that can be answered. */
