@@ -99,8 +99,9 @@ export function formOf(query: URLSearchParams, available: readonly Leg[]): Form 
 
 /** Whether an address asks for something that can be answered. */
 export function isAsked(query: URLSearchParams, available: readonly Leg[]): boolean {
-  const kind = query.get("kind");
-  return query.size > 0 && (kind === null || kindsFor(available).some((each) => each === kind));
+  // Only the link of a record has no kind: it asks for nearest vectors.
+  const kind = query.get("kind") ?? "dense";
+  return query.size > 0 && kindsFor(available).some((each) => each === kind);
 }
 
 export function addressOf(form: Form): Readonly<Record<string, string>> {
