@@ -13,6 +13,7 @@ import { type Collection, createClient, type RecordInput } from "@quiverdb/clien
 import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import type { SearchResult } from "@quiverdb/protocol/shapes/search";
 import { startServer } from "@quiverdb/server/server";
+import { topics } from "../packages/console/src/sample/texts.ts";
 import { readOptions } from "./options.ts";
 
 const dimensions = 256;
@@ -22,84 +23,7 @@ const say = (line = "") => process.stdout.write(`${line}\n`);
 const title = (text: string) =>
   say(`\n== ${text} ${"=".repeat(Math.max(0, lineCharsMax - text.length - 4))}`);
 
-// --- The texts ---------------------------------------------------------------------------------------------------
-
-const topics: Record<string, readonly string[]> = {
-  insects: [
-    "Honey bees dance on the comb to tell their sisters in which direction flowers are.",
-    "Desert ants count their steps and find the way back to the nest in a straight line.",
-    "A bumblebee visits hundreds of flowers on a single flight and remembers the good ones.",
-    "Dragonflies catch mosquitoes in the air with nine attempts out of ten.",
-    "Monarch butterflies fly thousands of kilometres south to spend the winter in a few forests.",
-    "Termites build towers of clay that keep the air inside the nest cool all day.",
-    "Fireflies flash in the dark to find a mate; each species has its own rhythm.",
-    "Dung beetles find their way by the light of the Milky Way.",
-    "Wasps chew wood to paper and build the cells of their nest from it.",
-    "Crickets sing faster on warm evenings than on cold ones.",
-  ],
-  bread: [
-    "Sourdough rises slowly because wild yeast works together with bacteria.",
-    "A hot stone in the oven gives the loaf a crisp crust from below.",
-    "Rye flour needs acid, or the bread becomes sticky inside.",
-    "Kneading develops the gluten that holds the bubbles in the dough.",
-    "Steam at the start of baking keeps the crust soft until the loaf has risen.",
-    "Flat bread is baked in minutes on the wall of a clay oven.",
-    "A long cold night in the refrigerator gives dough more flavour.",
-    "Salt slows the yeast down and makes the dough firmer.",
-    "Old bread turns into dumplings, puddings and crumbs.",
-    "Bakers test a loaf by knocking on it: a hollow sound means that it is done.",
-  ],
-  astronomy: [
-    "The light of distant galaxies is red because space itself has stretched.",
-    "A neutron star packs the mass of the sun into the size of a city.",
-    "Saturn's rings are made of ice, from grains of dust to blocks as large as houses.",
-    "The moon always turns the same face to the earth.",
-    "Comets carry ice from the edge of the solar system and grow tails near the sun.",
-    "A telescope in space sees infrared light that the air on the ground would swallow.",
-    "The Milky Way and the Andromeda galaxy will meet in four thousand million years.",
-    "Jupiter's great red spot is a storm larger than the earth.",
-    "Black holes bend light so strongly that it cannot leave.",
-    "Mars has the highest volcano of all planets, three times as high as Everest.",
-  ],
-  railways: [
-    "The first steam locomotives were built to carry coal out of mines.",
-    "A rack between the rails lets trains climb steep mountains.",
-    "High-speed trains brake with their motors and feed the power back into the line.",
-    "Night trains connect cities while their passengers sleep.",
-    "Signals keep two trains from being in the same section of track.",
-    "The tunnel under the Alps made the journey an hour shorter.",
-    "Narrow-gauge railways wind through valleys where there is no room for more.",
-    "Freight trains may be longer than two kilometres and need several locomotives.",
-    "Points guide the wheels from one track to another.",
-    "Timetables made towns agree on a common time for their clocks.",
-  ],
-  mountains: [
-    "Glaciers carve wide valleys and leave lakes behind when they melt.",
-    "The Himalayas still grow by millimetres a year because India pushes north.",
-    "Avalanches start on slopes where fresh snow lies on a smooth layer.",
-    "Trees stop growing at the height where summers become too short.",
-    "Climbers need weeks to get used to the thin air of high camps.",
-    "A foehn wind comes down from the ridge warm and dry and melts the snow.",
-    "Marmots sleep through the winter in burrows below the alpine meadows.",
-    "Old maps showed mountains as rows of molehills, all of one height.",
-    "Huts on the way to the summit offer soup, a bed and shelter from storms.",
-    "Volcanoes can grow from a field to a mountain within a few years.",
-  ],
-  music: [
-    "A violin's strings pass their vibration through the bridge to its wooden body.",
-    "The organ is played with hands and feet, and its largest pipes are felt more than heard.",
-    "Jazz musicians agree on the chords and invent the melody while they play.",
-    "A metronome shows the tempo that the composer had in mind.",
-    "Drums carried messages from village to village long before the telegraph.",
-    "An orchestra tunes to the oboe because its note is the steadiest.",
-    "Choirs breathe in turns so that a long note never stops.",
-    "The piano strikes its strings with hammers of felt.",
-    "In a round every voice sings the same melody, one after the other.",
-    "Whales sing songs that change a little from year to year.",
-  ],
-};
-
-/** Sixty records; the id is the topic and a number. */
+/** The id of a record is its topic and a number. */
 const demoRecords = Object.entries(topics).flatMap(([topic, texts]) =>
   texts.map((text, i) => ({ id: `${topic}-${i + 1}`, topic, text })),
 );
@@ -328,7 +252,7 @@ try {
     const client = createClient({ url: server.url, apiKey: adminKey });
     const collection = await client.createCollection({
       name: "demo",
-      description: "Short texts on six topics",
+      description: "Short texts on twelve topics",
       dense_vector: { enabled: true, dimension: dimensions },
       sparse_vector: { enabled: true },
       tf_idf_options: { enabled: true },

@@ -2,7 +2,7 @@
 
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionPage } from "./pages/collection.tsx";
 import { CollectionsPage } from "./pages/collections.tsx";
 import { KeysPage } from "./pages/keys.tsx";
@@ -10,22 +10,37 @@ import { MetricsPage } from "./pages/metrics.tsx";
 import { RestPage } from "./pages/rest.tsx";
 import { messageOf } from "./parts/loading.tsx";
 import { hrefOf, type Route, useRoute } from "./route.ts";
-import { forgetKey, keepKey, readKey, Session, SessionContext } from "./session.ts";
+import {
+  AnswersContext,
+  forgetKey,
+  keepKey,
+  readKey,
+  Session,
+  SessionContext,
+  useSession,
+} from "./session.ts";
 
 type State =
   | { readonly name: "entering" }
   | { readonly name: "asking"; readonly reason?: string }
   | { readonly name: "open"; readonly session: Session };
 
+/** Milliseconds from one question whether the server answers to the next. */
+const pulseMs = 3_000;
+
 export function App() {
   const [state, setState] = useState<State>({ name: "entering" });
+  const [isAnswering, setAnswering] = useState(true);
   const enter = useCallback(async (key: string | undefined) => {
     setState({ name: "entering" });
     let isOpen = false;
-    const session = new Session(key, () => {
-      if (!isOpen) return;
-      forgetKey();
-      setState({ name: "asking", reason: "The key is no longer valid. Enter another one." });
+    const session = new Session(key, {
+      lost() {
+        if (!isOpen) return;
+        forgetKey();
+        setState({ name: "asking", reason: "The key is no longer valid. Enter another one." });
+      },
+      answers: setAnswering,
     });
     try {
       await session.client.listCollections({ retries: 0 });
@@ -52,7 +67,9 @@ export function App() {
   };
   return (
     <SessionContext.Provider value={state.session}>
-      <Frame leave={state.session.key === undefined ? undefined : leave} />
+      <AnswersContext.Provider value={isAnswering}>
+        <Frame leave={state.session.key === undefined ? undefined : leave} />
+      </AnswersContext.Provider>
     </SessionContext.Provider>
   );
 }
@@ -123,6 +140,7 @@ const sections: readonly (readonly [path: string, label: string])[] = [
 
 function Frame({ leave }: { leave: (() => void) | undefined }) {
   const route = useRoute();
+  const isAnswering = usePulse();
   const [section = "collections"] = route.path;
   const main = useRef<HTMLElement>(null);
   const place = route.path.slice(0, 3).join("/");
@@ -165,10 +183,29 @@ function Frame({ leave }: { leave: (() => void) | undefined }) {
         </div>
       </nav>
       <main ref={main} id="main" tabIndex={-1}>
+        {!isAnswering && (
+          <p class="failure" role="alert">
+            The server at {location.host} does not answer. This page goes on as soon as it is back.
+          </p>
+        )}
         <Page route={route} />
       </main>
     </div>
   );
+}
+
+/** Whether the server answers: asked again and again, because not every page sends requests by itself. */
+function usePulse(): boolean {
+  const session = useSession();
+  useEffect(() => {
+    const ask = () => {
+      // What it answers, its listener is told.
+      if (!document.hidden) session.send("/health/live").catch(() => undefined);
+    };
+    const timer = setInterval(ask, pulseMs);
+    return () => clearInterval(timer);
+  }, [session]);
+  return useContext(AnswersContext);
 }
 
 function Page({ route }: { route: Route }): ComponentChildren {

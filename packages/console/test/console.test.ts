@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { promisify } from "node:util";
 import { connect, type QuiverClient } from "@quiverdb/client";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -34,6 +36,47 @@ function changed(page: Page, one: string, other: string): Promise<number> {
   );
 }
 
+/** Drops a file on the page. */
+async function drop(page: Page, name: string, content: string): Promise<void> {
+  const dataTransfer = await page.evaluateHandle(
+    ([fileName, text]) => {
+      const made = new DataTransfer();
+      made.items.add(new File([text], fileName));
+      return made;
+    },
+    [name, content],
+  );
+  await page.getByRole("heading", { name: "Collections" }).dispatchEvent("drop", { dataTransfer });
+}
+
+/** What a program in TypeScript that the page shows writes to the console. It must be JavaScript, but for the import. */
+async function run(code: string): Promise<{ readonly id: string }[]> {
+  const body = code.replace('import { connect } from "@quiverdb/client";', "");
+  const AsyncFunction = (async () => {}).constructor as new (
+    ...parts: string[]
+  ) => (...values: unknown[]) => Promise<void>;
+  let written: unknown;
+  const log = (value: unknown) => {
+    written = value;
+  };
+  const ended = new AsyncFunction("connect", "process", "console", body);
+  await ended(connect, { env: { QUIVER_API_KEY: adminKey } }, { log });
+  return written as { readonly id: string }[];
+}
+
+/** The answers to the requests of curl that the page shows. The server is in this process, which must not wait for them. */
+async function runCurl(code: string): Promise<string> {
+  const env = { ...process.env, QUIVER_API_KEY: adminKey };
+  return (await promisify(execFile)("bash", ["-c", code], { env, timeout: 30_000 })).stdout;
+}
+
+async function copied(page: Page, language: string): Promise<string> {
+  await page.getByLabel("Language").getByText(language).click();
+  await page.getByRole("button", { name: `Copy as ${language}` }).click();
+  await page.getByText("Copied").waitFor();
+  return page.evaluate("navigator.clipboard.readText()");
+}
+
 describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason}`, () => {
   let server: TestServer;
   let client: QuiverClient;
@@ -57,8 +100,12 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await server?.end();
   });
 
-  async function openTab(key: string | null = adminKey, look: "light" | "dark" = "light"): Promise<Tab> {
-    const tab = await Tab.open(browser, server.url, look);
+  async function openTab(
+    key: string | null = adminKey,
+    look: "light" | "dark" = "light",
+    { url }: TestServer = server,
+  ): Promise<Tab> {
+    const tab = await Tab.open(browser, url, look);
     tabs.push(tab);
     if (key !== null) await tab.signIn(key);
     return tab;
@@ -118,6 +165,149 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
         await open.end();
       }
     });
+  });
+
+  describe("a first visit", () => {
+    let empty: TestServer;
+    let its: QuiverClient;
+    beforeAll(async () => {
+      empty = await startTestServer();
+      its = connect(empty.url, { apiKey: adminKey });
+    });
+    afterEach(async () => {
+      for (const { name } of await its.listCollections()) await its.deleteCollection(name);
+    });
+    afterAll(() => empty?.end());
+
+    test("[U13] loads a sample with progress, has searches of it that find something, and removes it by one button", async () => {
+      const tab = await openTab(adminKey, "light", empty);
+      const { page } = tab;
+      const isSeen = Promise.withResolvers<void>();
+      await page.route("**/streaming/upsert", async (route) => {
+        await isSeen.promise;
+        await route.continue();
+      });
+      await page.getByText("There are no collections yet").waitFor();
+      await page.getByRole("button", { name: "Load the sample" }).click();
+      await page.getByRole("progressbar", { name: "Loading the sample" }).waitFor();
+      isSeen.resolve();
+      await page.getByRole("button", { name: "Remove the sample" }).waitFor();
+      await page.getByRole("row").filter({ hasText: "sample" }).getByText("120").waitFor();
+      const collection = its.collection("sample");
+      expect(Object.keys(await collection.indexes()).sort()).toEqual(["dense", "sparse", "tf-idf"]);
+      const facet = await collection.facet({ field: "topic" });
+      expect(facet.map(({ count }) => count)).toEqual(Array(12).fill(10));
+      const ideas = page.getByRole("region", { name: "Sample" }).getByRole("link");
+      for (let i = 0; i < 4; i++) {
+        await ideas.nth(i).click();
+        await page.getByText("results in").waitFor();
+        expect(await page.getByRole("article").count()).toBeGreaterThan(2);
+        await tab.go("collections");
+      }
+      await page.getByRole("button", { name: "Remove the sample" }).click();
+      await page.getByText("There are no collections yet").waitFor();
+      expect(await its.listCollections()).toEqual([]);
+    });
+
+    test("[U13] imports a dropped file into a collection that fits it", async () => {
+      const { page } = await openTab(adminKey, "light", empty);
+      await page.getByText("There are no collections yet").waitFor();
+      const lines = [
+        '{"id": "dune", "dense_values": [0.9, 0.1], "text": "A desert planet.", "metadata": {"n": 9007199254740993}}',
+        '{"id": "emma", "sparse_indices": [7], "sparse_values": [0.5]}',
+      ];
+      await drop(page, "my books.jsonl", lines.join("\r\n"));
+      const dialog = page.getByRole("dialog");
+      expect(await dialog.getByLabel("Collection").inputValue()).toBe("my-books");
+      await dialog.getByLabel("Collection").fill("books");
+      await dialog.getByRole("button", { name: "Import" }).click();
+      await page.getByRole("table").getByRole("link", { name: "dune" }).waitFor();
+      const books = its.collection("books");
+      const { dense_vector, sparse_vector, tf_idf_options, vectors_count } = await books.describe();
+      expect([dense_vector.dimension, sparse_vector.enabled, tf_idf_options.enabled]).toEqual([
+        2,
+        true,
+        true,
+      ]);
+      expect(vectors_count).toBe(2);
+      expect(Object.keys(await books.indexes()).sort()).toEqual(["dense", "sparse", "tf-idf"]);
+      // JavaScript cannot hold this number.
+      expect(await books.getJson("dune")).toContain("9007199254740993");
+    });
+
+    test("[U13] an import names the line that is wrong, and what was imported before it", async () => {
+      const { page } = await openTab(adminKey, "light", empty);
+      await page.getByRole("button", { name: "Choose a file" }).click();
+      const dialog = page.getByRole("dialog");
+      const importing = async (content: string) => {
+        const buffer = Buffer.from(content);
+        await dialog.getByLabel("File").setInputFiles({ name: "a.jsonl", mimeType: "text/plain", buffer });
+        await dialog.getByRole("button", { name: "Import" }).click();
+      };
+      const says = (text: string) => dialog.getByRole("alert").getByText(text).waitFor();
+      await importing('{"id": "a", "dense_values": [1, 0]}\n\n{"id": "b", "dense_values": [1]}');
+      await says("Line 3: dense_values has 1 value, the collection's dimension is 2");
+      await importing('{"id": "a", "text": "x"}\n{"id": ');
+      await says("Line 2 is not JSON");
+      await importing('{"id": "a", "txt": "x"}');
+      await says('neither "dense_values" nor "sparse_values" nor "text"');
+      await importing("[1]");
+      await says("Line 1 is not a record");
+      await importing("");
+      await says("The file has no records");
+      // No attempt has left a collection behind that would not fit the corrected file.
+      expect(await its.listCollections()).toEqual([]);
+      const record = (i: number) => JSON.stringify({ id: `r${i}`, dense_values: i === 699 ? [1] : [1, i] });
+      await importing(Array.from({ length: 800 }, (_, i) => record(i)).join("\n"));
+      await says("Line 700: dense_values has 1 value");
+      await says("The first 500 records of the file are imported.");
+      expect((await its.collection("a").describe()).vectors_count).toBe(500);
+    });
+
+    test("[U13] shows programs with the address of the server, which run as they are copied", async () => {
+      const { page } = await openTab(adminKey, "light", empty);
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      const typescript = await copied(page, "TypeScript");
+      const curl = await copied(page, "curl");
+      expect((await run(typescript)).map(({ id }) => id)).toEqual(["dune", "emma"]);
+      await its.deleteCollection("books");
+      expect(await runCurl(curl)).toContain('"id":"dune"');
+      expect((await its.collection("books").describe()).vectors_count).toBe(1);
+    });
+  });
+
+  test("[U14] every page says that the server does not answer, and goes on when it is back", async () => {
+    const first = await startTestServer();
+    const { dataDir, url } = first;
+    const kept = await connect(url, { apiKey: adminKey }).createCollection({
+      name: "notes",
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    await kept.createDenseIndex({ distance_metric_type: "cosine" });
+    await kept.upsert([{ id: "note-00012", dense_values: [1, 0] }]);
+    const tab = await openTab(adminKey, "light", first);
+    const { page } = tab;
+    await tab.go("collections/notes/records");
+    await page.getByRole("table").getByRole("link", { name: "note-00012" }).waitFor();
+    await first.close();
+    const says = page.getByRole("alert").getByText(`The server at ${new URL(url).host} does not answer`);
+    // This page asks nothing by itself, and keeps what it has.
+    await says.waitFor();
+    await page.getByRole("table").getByRole("link", { name: "note-00012" }).waitFor();
+    for (const path of pages) {
+      await tab.go(path);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      expect([path, await says.count()]).toEqual([path, 1]);
+    }
+    await page.getByText("every operation of").waitFor();
+    const second = await startTestServer({ dataDir, port: Number(new URL(url).port) });
+    try {
+      await says.waitFor({ state: "detached" });
+      // The page could not be loaded before.
+      await page.getByRole("button", { name: "Send" }).waitFor();
+    } finally {
+      await second.end();
+    }
   });
 
   test("[U6] a collection is made, unloaded, loaded and, when its name was written, deleted", async () => {
@@ -328,6 +518,121 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await tab.page.getByLabel("Filter").fill("{");
       await tab.page.getByRole("button", { name: "Search" }).click();
       await tab.page.getByRole("alert").getByText("The filter is not JSON").waitFor();
+    });
+
+    test("[U7] is in the address: kept on a reload, shared, and found again on the way back", async () => {
+      const tab = await searchPage();
+      const { page } = tab;
+      await page.getByRole("textbox", { name: "Text" }).fill("bee & honey");
+      await page.getByRole("spinbutton", { name: "Results" }).fill("4");
+      await page.getByLabel("Filter").fill('{"year": {"gte": 2010}}');
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByText("results in").waitFor();
+      const ids = await shownIds(tab);
+      expect(ids).toHaveLength(4);
+      const address = page.url();
+      for (const part of ["kind=text", "topK=4", "year", "honey"]) expect(address).toContain(part);
+      await page.reload();
+      await expect.poll(() => shownIds(tab)).toEqual(ids);
+      expect(await page.getByRole("textbox", { name: "Text" }).inputValue()).toBe("bee & honey");
+      expect(await page.getByLabel("Filter").inputValue()).toBe('{"year": {"gte": 2010}}');
+      const other = await openTab();
+      await other.page.goto(address);
+      await expect.poll(() => shownIds(other)).toEqual(ids);
+      await page.getByText("Hybrid", { exact: true }).click();
+      await page.getByLabel("sparse", { exact: true }).check();
+      await page.getByLabel("Weight of sparse").fill("0.5");
+      await page.getByLabel("Id of the record").fill("note-00012");
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByRole("img", { name: /Ranks of each leg/ }).waitFor();
+      await page.reload();
+      await page.getByRole("img", { name: /Ranks of each leg/ }).waitFor();
+      expect(await page.getByLabel("Weight of sparse").inputValue()).toBe("0.5");
+      await page.goBack();
+      await expect.poll(() => shownIds(tab)).toEqual(ids);
+      expect(await page.getByRole("radio", { name: "Text" }).isChecked()).toBe(true);
+    });
+
+    test("[U7] offers only the kinds that the collection can answer", async () => {
+      const part = await client.createCollection({
+        name: "part",
+        dense_vector: { enabled: true, dimension: 2 },
+        tf_idf_options: { enabled: true },
+      });
+      await part.createTextIndex();
+      const tab = await openTab();
+      const { page } = tab;
+      const kinds = () => page.getByLabel("Kind of search").locator("label").allTextContents();
+      await tab.go("collections/part/search");
+      await page.getByText("Dense search needs an index that does not exist yet").waitFor();
+      expect(await kinds()).toEqual(["Text"]);
+      // An address may ask for more than there is.
+      await tab.go("collections/part/search?kind=dense&like=a");
+      await page.getByRole("textbox", { name: "Text" }).waitFor();
+      await page.getByRole("link", { name: "Create it" }).click();
+      await page.getByRole("button", { name: "Create dense index" }).waitFor();
+      await part.createDenseIndex({ distance_metric_type: "cosine" });
+      await tab.go("collections/part/search");
+      await expect.poll(kinds).toEqual(["Dense", "Text", "Hybrid"]);
+      expect(await page.getByText("needs an index").count()).toBe(0);
+      await client.deleteCollection("part");
+    });
+
+    test("[U7] that is wrong says so beside the field", async () => {
+      const { page } = await searchPage();
+      const search = () => page.getByRole("button", { name: "Search" }).click();
+      const field = (label: string) => page.getByLabel(label, { exact: true }).and(page.locator("[id]"));
+      const says = async (label: string, text: string) => {
+        await expect.poll(() => field(label).getAttribute("aria-invalid")).toBe("true");
+        const id = await field(label).getAttribute("aria-describedby");
+        await page.locator(`[id="${id}"]`).getByText(text).waitFor();
+        expect(await page.getByRole("alert").count()).toBe(1);
+      };
+      await search();
+      await page.getByRole("alert").getByText("Write what to look for.").waitFor();
+      await page.getByRole("textbox", { name: "Text" }).fill("bee");
+      await page.getByLabel("Filter").fill('{"year": {"gte": []}}');
+      await search();
+      await says("Filter", "gte");
+      await page.getByLabel("Filter").fill("");
+      await page.getByText("Dense", { exact: true }).click();
+      await page.getByLabel("Id of the record").fill("note-99999");
+      await search();
+      await says("Id of the record", "note-99999");
+      await page.getByText("Written", { exact: true }).click();
+      await page.getByLabel("Dense: 64 numbers").fill("[1, 2]");
+      await search();
+      await says("Dense: 64 numbers", "64");
+      await page.getByLabel("Dense: 64 numbers").fill("[1, two]");
+      await search();
+      await says("Dense: 64 numbers", 'Number 2 of the vector is "two"');
+    });
+
+    test("[U7] is copied as TypeScript and as curl, which find the same", async () => {
+      const tab = await searchPage();
+      const { page } = tab;
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      const find = async () => {
+        await page.getByRole("button", { name: "Search", exact: true }).click();
+        await page.getByText("results in").waitFor();
+        const ids = await shownIds(tab);
+        const summary = page.getByText("Copy as TypeScript or curl");
+        if (!(await page.getByLabel("Language").isVisible())) await summary.click();
+        expect((await run(await copied(page, "TypeScript"))).map(({ id }) => id)).toEqual(ids);
+        const answer = JSON.parse(await runCurl(await copied(page, "curl"))) as { results: { id: string }[] };
+        expect(answer.results.map(({ id }) => id)).toEqual(ids);
+        return ids;
+      };
+      await page.getByRole("textbox", { name: "Text" }).fill("the bee's honey");
+      await page.getByLabel("Filter").fill('{"subject": "insects"}');
+      const insects = await find();
+      await page.getByText("Hybrid", { exact: true }).click();
+      await page.getByLabel("Weight of text").fill("0.5");
+      await page.getByLabel("Id of the record").fill("note-00013");
+      await page.getByLabel("Filter").fill("");
+      await page.getByRole("button", { name: "Search", exact: true }).click();
+      await page.getByRole("img", { name: /Ranks of each leg/ }).waitFor();
+      expect(await find()).not.toEqual(insects);
     });
   });
 
@@ -600,15 +905,23 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     "rest",
   ];
 
-  for (const look of ["light", "dark"] as const) {
-    test(`[U11] every page is accessible and can be read, ${look}`, async () => {
+  for (const [look, width] of [
+    ["light", 1280],
+    ["dark", 390],
+  ] as const) {
+    test(`[U11] every page is accessible and can be read, ${look}, ${width} pixels wide`, async () => {
       const tab = await openTab(null, look);
       const { page } = tab;
+      await page.setViewportSize({ width, height: 860 });
       const findings: unknown[] = [];
-      const inspect = async (where: string) => {
-        await page.evaluate(axe);
+      const inspect = async (where: string, of = page) => {
+        expect([where, await of.evaluate("document.documentElement.scrollWidth - innerWidth")]).toEqual([
+          where,
+          0,
+        ]);
+        await of.evaluate(axe);
         const run = `axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })`;
-        const { violations } = (await page.evaluate(run)) as {
+        const { violations } = (await of.evaluate(run)) as {
           violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
         };
         findings.push(
@@ -627,6 +940,28 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await tab.go("collections");
       await page.getByRole("button", { name: "New collection" }).click();
       await inspect("a dialog");
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Import a file" }).click();
+      await inspect("the dialog of an import");
+      await tab.go("collections/notes/search?kind=hybrid&legs=dense,text&text=bee&like=note-00012");
+      await page.getByText("Copy as TypeScript or curl").click();
+      await page.getByText("Why").first().click();
+      await inspect("a search that has found something");
+      await page.getByLabel("Filter").fill("{");
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.getByRole("alert").waitFor();
+      await inspect("a search that is wrong");
+      const empty = await startTestServer();
+      const first = (await openTab(adminKey, look, empty)).page;
+      await first.setViewportSize({ width, height: 860 });
+      await first.getByRole("button", { name: "Load the sample" }).waitFor();
+      await inspect("a first visit", first);
+      await first.getByRole("button", { name: "Load the sample" }).click();
+      await first.getByRole("button", { name: "Remove the sample" }).waitFor();
+      await inspect("the sample", first);
+      await empty.end();
+      await first.getByRole("alert").waitFor();
+      await inspect("a server that does not answer", first);
       expect(findings).toEqual([]);
       const ground = await page.evaluate("getComputedStyle(document.body).backgroundColor");
       expect(ground).toBe(look === "dark" ? "rgb(17, 18, 24)" : "rgb(246, 246, 250)");
@@ -669,6 +1004,44 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await page.getByRole("dialog").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
+  });
+
+  test("[U11] the first visit and the code of a search work by keyboard", async () => {
+    const empty = await startTestServer();
+    try {
+      const { page } = await openTab(adminKey, "light", empty);
+      const press = async (label: string) => {
+        for (let presses = 0; presses < 80; presses++) {
+          const isThere = await page.evaluate(
+            (wanted) => document.activeElement?.textContent?.trim() === wanted,
+            label,
+          );
+          if (isThere) return page.keyboard.press("Enter");
+          await page.keyboard.press("Tab");
+        }
+        throw new Error(`the keyboard does not reach ${label}`);
+      };
+      await page.getByText("There are no collections yet").waitFor();
+      await press("Choose a file");
+      await page.getByRole("dialog").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      await press("Copy as TypeScript");
+      await page.getByText(/Copied|the code is selected/).waitFor();
+      await press("Load the sample");
+      await page.getByRole("button", { name: "Remove the sample" }).waitFor();
+      await press("Texts about the way home");
+      await page.getByText("results in").waitFor();
+      await press("Copy as TypeScript or curl");
+      await press("Copy as TypeScript");
+      await page.getByText(/Copied|the code is selected/).waitFor();
+      await page.goto(`${empty.url}/#/collections`);
+      await page.getByRole("button", { name: "Remove the sample" }).waitFor();
+      await press("Remove the sample");
+      await page.getByText("There are no collections yet").waitFor();
+    } finally {
+      await empty.end();
+    }
   });
 
   test("[U12] a key that may only read sees the data, and is told that it may not change it", async () => {

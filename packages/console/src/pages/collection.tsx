@@ -4,7 +4,7 @@ import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
 import { pauseFor, readFacts, type TabProps } from "../facts.ts";
 import { countOf } from "../parts/format.ts";
-import { Failure, useLoaded } from "../parts/loading.tsx";
+import { LoadFailure, useLoaded } from "../parts/loading.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
 import { Kinds } from "./collections.tsx";
@@ -68,7 +68,7 @@ export function CollectionPage({ name, tab, query }: { name: string; tab: string
           </a>
         ))}
       </nav>
-      <Failure error={facts.error} />
+      <LoadFailure error={facts.error} />
       {value !== undefined && (
         <Tab name={name} tab={tab} query={query} facts={value} refresh={facts.refresh} />
       )}
@@ -81,7 +81,7 @@ function Tab({ tab, ...props }: TabProps & { tab: string }): ComponentChildren {
     case "overview":
       return <OverviewPage {...props} />;
     case "search":
-      return <SearchPage key={props.query.toString()} {...props} />;
+      return <SearchPage {...props} />;
     case "records":
       return <RecordsPage {...props} />;
     case "map":

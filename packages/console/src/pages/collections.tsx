@@ -20,7 +20,10 @@ import { Failure, Show, useAction, useLoaded } from "../parts/loading.tsx";
 import { Progress } from "../parts/progress.tsx";
 import { Table } from "../parts/table.tsx";
 import { hrefOf } from "../route.ts";
+import { isSample, loadSample, sample } from "../sample/sample.ts";
 import { useClient } from "../session.ts";
+import { FirstVisit, SampleCard } from "./first-visit.tsx";
+import { ImportDialog } from "./import-dialog.tsx";
 
 /** Collections of a page; each costs three requests. */
 const pageSize = 20;
@@ -31,8 +34,12 @@ export function CollectionsPage() {
   const client = useClient();
   const [wanted, setWanted] = useState("");
   const [page, setPage] = useState(0);
-  const [dialog, setDialog] = useState<"create" | { readonly remove: string }>();
+  const [dialog, setDialog] = useState<
+    "create" | { readonly remove: string } | { readonly dropped: File | undefined }
+  >();
   const action = useAction();
+  /** Stays after the load until the list has the sample. */
+  const [sampleShare, setSampleShare] = useState<number>();
   const loaded = useLoaded(
     async (signal) => {
       const all = await client.listCollections({ signal });
@@ -44,21 +51,37 @@ export function CollectionsPage() {
           return { ...summary, facts: await readFacts(client, summary.name, signal) };
         }),
       );
-      return { rows, matching: matching.length, total: all.length };
+      return { rows, matching: matching.length, total: all.length, hasSample: all.some(isSample) };
     },
     [client, wanted, page],
     (value) => pauseFor(value?.rows.flatMap(({ facts }) => facts ?? []) ?? []),
   );
   const change = async (act: () => Promise<unknown>) => {
-    await action.run(act);
+    const isDone = await action.run(act);
     loaded.refresh();
+    return isDone;
+  };
+  const load = async () => {
+    setSampleShare(0);
+    if (!(await change(() => loadSample(client, setSampleShare)))) setSampleShare(undefined);
+  };
+  const removeSample = () => {
+    setSampleShare(undefined);
+    return change(() => client.deleteCollection(sample.name));
+  };
+  const drop = (event: DragEvent) => {
+    const dropped = event.dataTransfer?.files[0];
+    if (dropped === undefined) return;
+    event.preventDefault();
+    if (dialog === undefined) setDialog({ dropped });
   };
   const closeDialog = () => {
     setDialog(undefined);
     loaded.refresh();
   };
   return (
-    <>
+    // biome-ignore lint/a11y/noStaticElementInteractions: a button does the same for the keyboard
+    <div class="page" onDragOver={(event) => event.preventDefault()} onDrop={drop}>
       <div class="head">
         <h1>Collections</h1>
         <div class="buttons">
@@ -72,6 +95,9 @@ export function CollectionsPage() {
               setPage(0);
             }}
           />
+          <button type="button" onClick={() => setDialog({ dropped: undefined })}>
+            Import a file
+          </button>
           <button type="button" class="primary" onClick={() => setDialog("create")}>
             New collection
           </button>
@@ -79,56 +105,71 @@ export function CollectionsPage() {
       </div>
       <Failure error={action.error} />
       <Show of={loaded}>
-        {({ rows, matching, total }) =>
-          rows.length === 0 ? (
-            <p class="card empty">
-              {total === 0 ? "There are no collections yet." : "No collection has this in its name."}
-            </p>
-          ) : (
-            <div class="card">
-              <Table
-                columns={[
-                  "Name",
-                  "Kinds",
-                  { number: "Records" },
-                  { number: "Memory" },
-                  { number: "Disk" },
-                  "Indexes",
-                ]}
-                hasActions
-              >
-                {rows.map((row) => (
-                  <CollectionRow
-                    key={row.name}
-                    row={row}
-                    change={change}
-                    remove={() => setDialog({ remove: row.name })}
-                  />
-                ))}
-              </Table>
-              {matching > pageSize && (
-                <div class="buttons">
-                  <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
-                    Previous
-                  </button>
-                  <span class="muted number">
-                    {page * pageSize + 1} to {Math.min(matching, (page + 1) * pageSize)} of {count(matching)}
-                  </span>
-                  <button
-                    type="button"
-                    disabled={(page + 1) * pageSize >= matching}
-                    onClick={() => setPage(page + 1)}
-                  >
-                    Next
-                  </button>
-                </div>
-              )}
-            </div>
-          )
-        }
+        {({ rows, matching, total, hasSample }) => (
+          <div class="stack">
+            {(hasSample || sampleShare !== undefined) && (
+              <SampleCard
+                share={action.isRunning || !hasSample ? sampleShare : undefined}
+                isRemoving={action.isRunning}
+                remove={removeSample}
+              />
+            )}
+            {total === 0 ? (
+              sampleShare === undefined && (
+                <FirstVisit load={load} choose={() => setDialog({ dropped: undefined })} />
+              )
+            ) : rows.length === 0 ? (
+              <p class="card empty">No collection has this in its name.</p>
+            ) : (
+              <div class="card">
+                <Table
+                  columns={[
+                    "Name",
+                    "Kinds",
+                    { number: "Records" },
+                    { number: "Memory" },
+                    { number: "Disk" },
+                    "Indexes",
+                  ]}
+                  hasActions
+                >
+                  {rows.map((row) => (
+                    <CollectionRow
+                      key={row.name}
+                      row={row}
+                      change={change}
+                      remove={() => setDialog({ remove: row.name })}
+                    />
+                  ))}
+                </Table>
+                {matching > pageSize && (
+                  <div class="buttons">
+                    <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
+                      Previous
+                    </button>
+                    <span class="muted number">
+                      {page * pageSize + 1} to {Math.min(matching, (page + 1) * pageSize)} of{" "}
+                      {count(matching)}
+                    </span>
+                    <button
+                      type="button"
+                      disabled={(page + 1) * pageSize >= matching}
+                      onClick={() => setPage(page + 1)}
+                    >
+                      Next
+                    </button>
+                  </div>
+                )}
+              </div>
+            )}
+          </div>
+        )}
       </Show>
       {dialog === "create" && <CreateDialog close={closeDialog} />}
-      {typeof dialog === "object" && (
+      {typeof dialog === "object" && "dropped" in dialog && (
+        <ImportDialog dropped={dialog.dropped} close={closeDialog} />
+      )}
+      {typeof dialog === "object" && "remove" in dialog && (
         <ConfirmDeletion
           title={`Delete collection ${dialog.remove}`}
           name={dialog.remove}
@@ -138,7 +179,7 @@ export function CollectionsPage() {
           <p>All its records, indexes and versions are deleted. Its snapshots stay.</p>
         </ConfirmDeletion>
       )}
-    </>
+    </div>
   );
 }
 
@@ -148,7 +189,7 @@ function CollectionRow({
   remove,
 }: {
   row: Row;
-  change: (act: () => Promise<unknown>) => Promise<void>;
+  change: (act: () => Promise<unknown>) => Promise<unknown>;
   remove: () => void;
 }) {
   const client = useClient();

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { bytes, compact, count, decimal, milliseconds } from "../parts/format.ts";
-import { Failure } from "../parts/loading.tsx";
+import { LoadFailure } from "../parts/loading.tsx";
 import { quantile, Reading, rate } from "../prometheus.ts";
 import { useSession } from "../session.ts";
 
@@ -49,7 +49,7 @@ export function MetricsPage() {
         <h1>Metrics</h1>
         <span class="muted small">read every two seconds, as long as this page is open</span>
       </div>
-      <Failure error={error} />
+      <LoadFailure error={error} />
       {last === undefined ? (
         error === undefined && (
           <p class="muted" role="status">

@@ -1,6 +1,8 @@
 // How does a form ask?
 
+import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import { Failure } from "./loading.tsx";
 
 export function Check({ label, isOn, set }: { label: string; isOn: boolean; set: (isOn: boolean) => void }) {
   return (
@@ -61,54 +63,65 @@ export function Choice<T extends string>({
   );
 }
 
-export function Field({
-  label,
-  value,
-  set,
-  type = "text",
-  placeholder,
-}: {
+type FieldProps = {
   label: string;
   value: string;
   set: (value: string) => void;
-  type?: "text" | "number";
   placeholder?: string;
-}) {
+  /** What is wrong with the value; stands below the field. */
+  error?: unknown;
+};
+
+/** How a field is bound to its label and to its error. */
+function useBinding({ value, placeholder, error }: FieldProps) {
   const id = useId();
-  const common = {
-    id,
-    value,
-    placeholder,
-    onInput: (event: { readonly currentTarget: HTMLInputElement }) => set(event.currentTarget.value),
-  };
+  const isWrong = error !== undefined;
+  const describedBy = isWrong ? `${id}-error` : undefined;
+  return { id, value, placeholder, "aria-invalid": isWrong, "aria-describedby": describedBy };
+}
+
+/** The label, the field, and below it what is wrong. */
+function Labelled({
+  id,
+  label,
+  error,
+  children,
+}: {
+  id: string;
+  label: string;
+  error: unknown;
+  children: ComponentChildren;
+}) {
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {type === "number" ? <input type="number" step="any" {...common} /> : <input type="text" {...common} />}
+      {children}
+      {error !== undefined && (
+        <div id={`${id}-error`}>
+          <Failure error={error} />
+        </div>
+      )}
     </div>
   );
 }
 
-export function Area({
-  label,
-  value,
-  set,
-  placeholder,
-}: {
-  label: string;
-  value: string;
-  set: (value: string) => void;
-  placeholder?: string;
-}) {
+export function Field({ type = "text", ...props }: FieldProps & { type?: "text" | "number" }) {
+  const common = {
+    ...useBinding(props),
+    onInput: (event: { readonly currentTarget: HTMLInputElement }) => props.set(event.currentTarget.value),
+  };
   return (
-    <label class="field">
-      <span>{label}</span>
-      <textarea
-        value={value}
-        placeholder={placeholder}
-        spellcheck={false}
-        onInput={(event) => set(event.currentTarget.value)}
-      />
-    </label>
+    <Labelled id={common.id} label={props.label} error={props.error}>
+      {type === "number" ? <input type="number" step="any" {...common} /> : <input type="text" {...common} />}
+    </Labelled>
+  );
+}
+
+export function Area(props: FieldProps) {
+  const binding = useBinding(props);
+  return (
+    <Labelled id={binding.id} label={props.label} error={props.error}>
+      <textarea {...binding} spellcheck={false} onInput={(event) => props.set(event.currentTarget.value)} />
+    </Labelled>
   );
 }

@@ -2,7 +2,11 @@
 
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { ComponentChildren } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
+import { AnswersContext } from "../session.ts";
+
+/** Milliseconds until a server that did not answer, or was not ready, is asked again. */
+const retryMs = 3_000;
 
 export type Loaded<T> = {
   readonly value: T | undefined;
@@ -13,7 +17,8 @@ export type Loaded<T> = {
 
 /**
  * Loads a value, and again after each pause as long as the page is visible. The last value stays until there is another one, also when the
- * dependencies change or a request fails: what must not outlive its dependencies has a `key`.
+ * dependencies change or a request fails: what must not outlive its dependencies has a `key`. A value that the server could not give is asked
+ * for again.
  * @param pauseMs from the end of a request to the next one; a function of the value; 0: once
  */
 export function useLoaded<T>(
@@ -47,7 +52,8 @@ export function useLoaded<T>(
         (error: unknown) => {
           if (signal.aborted) return;
           setState(({ value }) => ({ value, error }));
-          again(undefined);
+          if (isQuiverError(error) && error.retryable) timer = setTimeout(run, retryMs);
+          else again(undefined);
         },
       );
     };
@@ -90,6 +96,7 @@ export function useAction(): Action {
 
 export function messageOf(error: unknown): string {
   if (isQuiverError(error) && error.code === "forbidden") return `This key may not do that. ${error.message}`;
+  if (isQuiverError(error, "connection_failed")) return `The server at ${location.host} does not answer.`;
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -104,11 +111,17 @@ export function Failure({ error }: { error: unknown }) {
   );
 }
 
+/** A failure to load. That the server does not answer is said at the head of the page. */
+export function LoadFailure({ error }: { error: unknown }) {
+  const isAnswering = useContext(AnswersContext);
+  return !isAnswering && isQuiverError(error, "connection_failed") ? null : <Failure error={error} />;
+}
+
 /** What is shown of a value: the page, a failure, or that it is being loaded. */
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (value: T) => ComponentChildren }) {
   return (
     <>
-      <Failure error={of.error} />
+      <LoadFailure error={of.error} />
       {of.value !== undefined
         ? children(of.value)
         : of.error === undefined && (

@@ -1,6 +1,7 @@
 // A table that scrolls sideways where it is wider than the page.
 
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** The heading of a column; of one with numbers, which are aligned at the right. */
 type Column = string | { readonly number: string };
@@ -18,8 +19,16 @@ export function Table({
   hasActions?: boolean;
   children: ComponentChildren;
 }) {
+  const box = useRef<HTMLDivElement>(null);
+  // What scrolls has a place in the order of focus, so that arrow keys reach its end.
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (current === null) return;
+    if (current.scrollWidth > current.clientWidth) current.setAttribute("tabindex", "0");
+    else current.removeAttribute("tabindex");
+  });
   return (
-    <div class="scroll">
+    <div class="scroll" ref={box}>
       <table>
         <thead>
           <tr>
