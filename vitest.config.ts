@@ -27,7 +27,7 @@ const long = [
   "packages/engine/src/database/{check,snapshots}/*.test.ts",
   "packages/engine/src/database/{background,deleted-checkpoints,dense,filtered-recall,index-size,keeping-inverted,lagging,memory-budget,overload,toy-kind}.test.ts",
   "packages/engine/src/database/threads/threads.test.ts",
-  "packages/engine/src/index/dense/{odd-vectors,walk}.test.ts",
+  "packages/engine/src/index/dense/{hnsw-matrix,odd-vectors,walk}.test.ts",
   "packages/engine/src/index/{inverted/posting-index,text/text-index,text/text-query}.test.ts",
   "packages/engine/src/{process/data-directory,process/directory-lock,runtime/builders,runtime/readers}.test.ts",
   "packages/server/test/{auth,authorization,cursors,hostile,key-filters,operations,overload}.test.ts",
