@@ -138,7 +138,7 @@ describe("[K2] the engine's sources", () => {
   const allowed: Record<string, string> = {
     "base/background.ts": "it is the owner",
     "runtime/builder-thread.ts": "collecting garbage does not fail",
-    "runtime/collect-garbage.ts": "collecting garbage does not fail",
+    "process/collect-garbage.ts": "collecting garbage does not fail",
     "runtime/calls.ts": "what a handler throws is posted to the caller, and rejects its promise",
     "database/memory-balance.ts": "an empty interval keeps the process alive while memory is freed",
   };

@@ -7,7 +7,7 @@ const rounds = 20_000;
 
 /** Adds to a counter in two steps, which lose additions of other threads unless these are excluded. */
 const program = `
-  import { workerData, parentPort } from "node:worker_threads";
+  import { workerData } from "node:worker_threads";
   const { SharedMutex } = await import(workerData.url);
   const [, mutex] = SharedMutex.ofProcess(workerData.name, 2);
   for (let round = 0; round < workerData.rounds; round++)
