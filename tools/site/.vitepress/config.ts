@@ -47,8 +47,8 @@ export default {
     logo: "/icon.svg",
     nav: [
       { text: "Start", link: "/start" },
-      { text: "Search", link: "/filters" },
-      { text: "Operate", link: "/running" },
+      { text: "Search", link: "/guide/search" },
+      { text: "Operate", link: "/operate/run" },
       {
         text: "Reference",
         items: [
