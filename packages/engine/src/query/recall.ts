@@ -1,9 +1,9 @@
 // What is the recall of an index that follows links, and which beam width is enough?
 //
 // Recall is measured on the collection: a sample of its vectors is searched once exactly and once for each beam width, by the legs that
-// searches have. The sampled record
-// itself does not count, and the graph search does not use its links: they lead straight to the true neighbours, and with them the
-// reported recall was 0.17 too high. Queries that resemble the vectors of the collection reach this recall; others can reach less.
+// searches have. The sampled record itself does not count, and the graph search does not use its links: they lead straight to the true
+// neighbours, and with them the reported recall was 0.17 too high. Queries that resemble the vectors of the collection reach this recall;
+// others can reach less.
 
 import { readU32Key } from "../base/bytes.ts";
 import { Deadline } from "../base/deadline.ts";
