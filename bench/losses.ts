@@ -1,10 +1,17 @@
 // Where is a rival better, and by what factor?
 
-import { bestRival, isOurs, isRival, isWhole, num, span } from "./figures.ts";
+import { bestRival, isOurs, isRival, isWhole, num } from "./figures.ts";
 import { type Row, type Run, stored } from "./shared/results.ts";
-import { whole } from "./shared/table.ts";
 
-export type Loss = { readonly where: string; readonly figure: string; readonly rivals: string };
+export type Loss = {
+  readonly where: string;
+  readonly figure: string;
+  /** The rival with the greatest factor of all comparisons, and how many others are better, too. */
+  readonly best: string;
+  /** In how many of the comparisons some rival is better. */
+  readonly lost: number;
+  readonly compared: number;
+};
 
 /** How `where` begins of losses to servers. */
 export const serversWhere = "servers";
@@ -19,42 +26,36 @@ export const shortName = (row: Row): string =>
 
 type Figure = { readonly name: string; readonly title: string; readonly isMore?: boolean };
 
-/** The rivals that are better, best first, with their factors. @param own the row that they are compared with */
-function better(own: Row | undefined, rivals: readonly Row[], { name, isMore }: Figure): [string, number][] {
-  if (own?.[name] === undefined) return [];
-  return rivals
-    .filter((row) => row[name] !== undefined)
+/** The rivals that are better in one comparison, with their factors. Undefined if there is nothing to compare. */
+type Better = readonly (readonly [string, number])[] | undefined;
+
+/** @param own the row that the rivals are compared with */
+function better(own: Row | undefined, rivals: readonly Row[], { name, isMore }: Figure): Better {
+  const measured = rivals.filter((row) => row[name] !== undefined);
+  if (own?.[name] === undefined || measured.length === 0) return undefined;
+  return measured
     .map((row): [string, number] => {
       const ratio = num(own, name) / num(row, name);
       return [shortName(row), isMore ? 1 / ratio : ratio];
     })
-    .filter(([, factor]) => factor > 1)
-    .sort(([, a], [, b]) => b - a);
+    .filter(([, factor]) => factor > 1);
 }
 
 /** A cost that rounds to zero has no factor. */
 const factorText = (factor: number): string => (Number.isFinite(factor) ? factor.toFixed(2) : "(0 measured)");
 
-/** The best rival, and how many others are better than Quiver. */
-const told = ([first, ...others]: readonly [string, number][]): string =>
-  `${first[0]} ${factorText(first[1])}${others.length === 0 ? "" : ` (+${others.length})`}`;
+/** Factors that are known come first. */
+const rank = ([, factor]: readonly [string, number]): number => (Number.isFinite(factor) ? factor : 0);
 
-/** One line for what was compared under several conditions. */
-function lossesOf(
-  where: string,
-  figure: string,
-  conditions: readonly { readonly title: string; readonly better: readonly [string, number][] }[],
-): Loss[] {
-  const lost = conditions.filter((each) => each.better.length > 0);
+/** What was compared under several conditions, told together. */
+function lossesOf(where: string, figure: string, conditions: readonly Better[]): Loss[] {
+  const compared = conditions.filter((each) => each !== undefined);
+  const lost = compared.filter((each) => each.length > 0);
   if (lost.length === 0) return [];
-  const names = new Set(lost.flatMap((each) => each.better.map(([name]) => name)));
-  if (lost.length > 2 && names.size === 1) {
-    const factors = lost.flatMap((each) => each.better.map(([, factor]) => factor));
-    const [first, last] = [lost[0].title, lost[lost.length - 1].title];
-    return [{ where, figure, rivals: `${[...names][0]} ${span(factors)} (${first} to ${last})` }];
-  }
-  const rivals = lost.map(({ title, better: all }) => (title === "" ? told(all) : `${title}: ${told(all)}`));
-  return [{ where, figure, rivals: rivals.join("; ") }];
+  const [[name, factor]] = lost.flat().toSorted((a, b) => rank(b) - rank(a));
+  const others = new Set(lost.flat().map(([rival]) => rival)).size - 1;
+  const best = `${name} ${factorText(factor)}${others === 0 ? "" : ` (+${others})`}`;
+  return [{ where, figure, best, lost: lost.length, compared: compared.length }];
 }
 
 function servers({ key, rows, points = [] }: Run): Loss[] {
@@ -72,15 +73,12 @@ function servers({ key, rows, points = [] }: Run): Loss[] {
           );
           const rivals = same.filter(({ server }) => names.has(server));
           const mine = same.find(({ server }) => server === own?.server);
-          const filter = share < 1 ? `${100 * share} %, ` : "";
-          return { title: `${filter}${wanted}`, better: better(mine, rivals, figure) };
+          return better(mine, rivals, figure);
         }),
       ),
     );
   const load = (name: string, figureTitle: string, isMore?: boolean): Loss[] =>
-    lossesOf(where, figureTitle, [
-      { title: "", better: better(own, rows.filter(isRival), { name, title: figureTitle, isMore }) },
-    ]);
+    lossesOf(where, figureTitle, [better(own, rows.filter(isRival), { name, title: figureTitle, isMore })]);
   const [one, eight] = [[{ share: 1, clients: 1 }], [{ share: 1, clients: 8 }]];
   const filtered = [0.1, 0.01].map((share) => ({ share, clients: 1 }));
   return [
@@ -124,16 +122,13 @@ const ownOf = (rows: readonly Row[], { name }: Figure): Row | undefined => {
   return known.find(isWhole) ?? known[0];
 };
 
-/** Runs of one kind, which are told together: their conditions are their titles. */
-function searches(where: string, runs: readonly { title: string; rows: readonly Row[] }[]): Loss[] {
+/** Runs of one kind, which are told together. */
+function searches(where: string, runs: readonly Run[]): Loss[] {
   return inProcess.flatMap((figure) =>
     lossesOf(
       where,
       figure.title,
-      runs.map(({ title, rows }) => ({
-        title,
-        better: better(ownOf(rows, figure), rows.filter(isRival), figure),
-      })),
+      runs.map(({ rows }) => better(ownOf(rows, figure), rows.filter(isRival), figure)),
     ),
   );
 }
@@ -141,9 +136,7 @@ function searches(where: string, runs: readonly { title: string; rows: readonly 
 const growth = (name: string): Loss[] =>
   searches(
     `Growth, ${name}`,
-    stored("growth")
-      .filter(({ key }) => new RegExp(`^${name}-\\d+$`).test(key))
-      .map(({ options, rows }) => ({ title: whole(num(options, "rows")), rows })),
+    stored("growth").filter(({ key }) => new RegExp(`^${name}-\\d+$`).test(key)),
   );
 
 function filters(run: Run): Loss[] {
@@ -157,48 +150,33 @@ function filters(run: Run): Loss[] {
         .filter((point) => point.engine === engine)
         .map((point) => {
           const rival = bestRival(run, String(point.filter), num(point, "share"));
-          const what =
-            point.filter === "none" ? "no filter" : `${100 * num(point, "share")} % ${point.filter}`;
-          const rivals = rival === undefined ? [] : [rival];
-          return { title: what, better: better(point, rivals, { name: "cpuMs", title: "CPU" }) };
+          return better(point, rival === undefined ? [] : [rival], { name: "cpuMs", title: "CPU" });
         }),
     ),
   );
 }
 
-/** The shapes on which the plain loop is faster than the whole engine, and with how many lengths of a query. */
-function shapes(): Loss[] {
-  const runs = stored("sparse-shapes");
-  return ["", "@0.95"].flatMap((at): Loss[] => {
-    const lost = runs
-      .map(({ key, rows }) => ({
-        key,
-        factors: rows.map((row) => 1 / num(row, `wholeTimes${at}`)).filter((factor) => factor > 1),
-      }))
-      .filter(({ factors }) => factors.length > 0);
-    if (lost.length === 0) return [];
-    const rivals = `plain loop ${lost.map(({ key, factors }) => `${span(factors)} (${key})`).join(", ")}`;
-    return [
-      { where: "Sparse, by shape", figure: at === "" ? "CPU, exact" : `CPU at ${at.slice(1)}`, rivals },
-    ];
-  });
-}
+/** Shapes of sparse data, each with several lengths of a query, beside the plain loop. */
+const shapes = (): Loss[] =>
+  ["", "@0.95"].flatMap((at) =>
+    lossesOf(
+      "Sparse, by shape",
+      at === "" ? "CPU, exact" : `CPU at ${at.slice(1)}`,
+      stored("sparse-shapes").flatMap(({ rows }) =>
+        rows.map((row): Better => {
+          const factor = 1 / num(row, `wholeTimes${at}`);
+          return factor > 1 ? [["plain loop", factor]] : [];
+        }),
+      ),
+    ),
+  );
 
 /** Every figure of which some rival has a better one. */
 export const losses = (): Loss[] => [
   ...stored("servers").flatMap(servers),
-  ...searches(
-    "Dense, index alone",
-    stored("dense").map(({ key, rows }) => ({ title: key, rows })),
-  ),
-  ...searches(
-    "Sparse",
-    stored("sparse").map(({ key, rows }) => ({ title: key, rows })),
-  ),
-  ...searches(
-    "Text",
-    stored("text").map(({ key, rows }) => ({ title: key, rows })),
-  ),
+  ...searches("Dense, index alone", stored("dense")),
+  ...searches("Sparse", stored("sparse")),
+  ...searches("Text", stored("text")),
   ...shapes(),
   ...stored("filters").flatMap(filters),
   ...["dense", "text", "sparse"].flatMap(growth),

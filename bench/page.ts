@@ -27,7 +27,7 @@ const percent = (share: number): string => `${Number((100 * share).toPrecision(3
 
 const recalls = [0.95, 0.99] as const;
 
-/** p50 and p99 with a number of clients. */
+/** p50 and p99. */
 function latency(row: Row | undefined): string {
   return row === undefined ? "-" : `${hundredths(num(row, "p50Ms"))} / ${hundredths(num(row, "p99Ms"))}`;
 }
@@ -42,17 +42,12 @@ const pointOf = ({ points = [] }: Run, server: Row, share: number, wanted: numbe
   );
 
 function serverTable(run: Run): string {
-  const titles = recalls.flatMap((recall) => [
-    `CPU ms at ${recall}`,
-    "p50 / p99 ms",
-    "8 clients: p50 / p99 ms",
-    "a second",
-  ]);
+  const titles = recalls.flatMap((recall) => [`${recall}: CPU ms`, "p50 / p99 ms", "8 clients, a second"]);
   const rows = run.rows.map((server) => {
     const cells = recalls.flatMap((recall) => {
       const [one, eight] = [1, 8].map((clients) => pointOf(run, server, 1, recall, clients));
-      if (one === undefined) return ["not reached", "-", "-", "-"];
-      return [figure(one, "cpuMs", ms), latency(one), latency(eight), figure(eight, "perSecond", whole)];
+      if (one === undefined) return ["not reached", "-", "-"];
+      return [figure(one, "cpuMs", ms), latency(one), figure(eight, "perSecond", whole)];
     });
     return [bold(server), ...cells];
   });
@@ -61,7 +56,7 @@ function serverTable(run: Run): string {
 
 const serversSection = (runs: readonly Run[]): string => `## Servers
 
-Each server is asked by its own public client, with the narrowest beam that reaches the recall. The client runs on the same cores. Latency is that of one client, except where the column says 8; "a second" is the rate of 8. The last row is a server that parses the same body and finds nothing.
+Each server is asked by its own public client, on the same cores, with the narrowest beam that reaches a recall of 0.95 or 0.99. CPU time and latency are those of one client; the last column is the rate of 8 clients. The last row is a server that parses the same body and searches nothing.
 
 ${runs.map(serverTable).join("\n")}`;
 
@@ -126,11 +121,11 @@ function inProcessSection(dense: readonly Run[], sparse: readonly Run[], text: r
   ];
   return `## In process
 
-CPU milliseconds a query. The whole engine checks a request, sees one version, searches and fetches what it finds; the index alone only searches. In brackets: how many times Quiver's CPU time the best rival needs; below 1 the rival is faster. The plain loop is a JavaScript loop over flat posting lists.
+CPU milliseconds for each query. The whole engine checks the request, pins a version, searches, and fetches the results. The index alone only searches. The number in brackets is the rival's CPU time divided by Quiver's: below 1 the rival is faster. The plain loop is a JavaScript loop over flat posting lists.
 
 ${table(["search", "whole engine", "index alone", "best rival"], rows)}
 
-The dense index alone, on each set:
+The dense index alone, on each data set:
 
 ${denseTable(dense)}
 `;
@@ -138,7 +133,7 @@ ${denseTable(dense)}
 
 // Filters
 
-const shares = [1, 0.5, 0.1, 0.01, 0.001];
+const shares = [1, 0.1, 0.01];
 const filterTitles: Readonly<Record<string, string>> = {
   none: "no filter",
   random: "dense, independent of the vectors",
@@ -181,11 +176,11 @@ function filtersSection(runs: readonly Run[], servers: readonly Run[]): string {
   const titles = columns.map(({ run, share }) => `${run.key.split("-")[0]}, ${percent(share)}`);
   return `## Filters
 
-In process, by the share of records that match: CPU milliseconds of the whole engine, and how many times that the best rival needs which has a recall of 0.9 or more. Quiver's recall@10 is at least ${Math.min(...own).toFixed(3)}. Filters of "dense" rows were asked before; without a metadata index a filter reads all records, which takes tens of milliseconds.
+In process, by the share of records that match: CPU milliseconds of the whole engine. In brackets: the time of the best rival with a recall of 0.9 or more, divided by Quiver's. Quiver's recall is at least ${Math.min(...own).toFixed(3)}. The fields have metadata indexes, and the filters of the dense rows were used before. Without a metadata index, a filter reads all records, which takes tens of milliseconds.
 
 ${table(["filter", "no filter", ...shares.slice(1).map(percent)], runs.flatMap(filterRows))}
 
-Servers, one client, CPU milliseconds at a recall of ${recalls.join(" / ")}; a dash where it is not reached:
+Servers, one client: CPU milliseconds at a recall of ${recalls.join(" / ")}. A dash means that the server did not reach it.
 
 ${table(["server", ...titles], rows)}
 `;
@@ -203,14 +198,7 @@ function ingestTables(): string {
     );
     const cpu = (row: Row | undefined): string =>
       `${figure(row, "cpuMs", whole)} (${figure(row, "cpuTimesParse", hundredths)})`;
-    return [
-      form,
-      figure(streamed, "bodiesMB", (mb) => mb.toFixed(1)),
-      cpu(streamed),
-      cpu(staged),
-      figure(streamed, "wallMs", whole),
-      figure(staged, "wallMs", whole),
-    ];
+    return [form, figure(streamed, "bodiesMB", (mb) => mb.toFixed(1)), cpu(streamed), cpu(staged)];
   });
   const disk = ["streamed", "in a transaction"].map((how) =>
     figure(
@@ -225,8 +213,8 @@ function ingestTables(): string {
         `${figure(row, "perSecond", whole)} a second with ${row.clients} client${row.clients === 1 ? "" : "s"}`,
     )
     .join(", ");
-  const titles = ["form", "MB", "CPU ms, streamed", "CPU ms, transaction", "ms, streamed", "ms, transaction"];
-  return `${whole(num(options, "records"))} records of ${options.dimension} numbers through REST, ${options.per} a request, each acknowledged when it is on disk. In brackets: times the CPU time of JSON.parse of the same records, ${figure(facts, "parseMs", whole)} ms. Files take ${disk[0]} times the bytes of the vectors, ${disk[1]} after a transaction. Single records: ${clients}.
+  const titles = ["form", "MB", "CPU ms, streamed", "CPU ms, transaction"];
+  return `One client writes ${whole(num(options, "records"))} records of ${options.dimension} numbers through REST, ${options.per} in each request. A request is acknowledged when it is on disk. In brackets: the CPU time divided by that of \`JSON.parse\` for the same records, ${figure(facts, "parseMs", whole)} ms. The files take ${disk[0]} times the bytes of the vectors, ${disk[1]} times after a transaction. One record in each request: ${clients}.
 
 ${table(titles, forms)}
 
@@ -253,7 +241,7 @@ function ingestSection(servers: readonly Run[]): string {
   ]);
   return `## Ingest, memory, disk
 
-${ingestTables()}Servers, 10,000 records with an index, loaded by one client, 1,000 at a time; memory is that of all processes after the searches:
+${ingestTables()}Servers: one client loads 10,000 records with an index, 1,000 in each request. Memory is that of all processes after the searches.
 
 ${table(["server", ...titles], rows)}
 `;
@@ -288,12 +276,6 @@ function curves(): Curve[] {
   });
 }
 
-/** Lines of the index alone, with sets or steps of their own. */
-const lineTitles: Readonly<Record<string, string>> = {
-  "dense-index": "dense, 128 numbers",
-  "text-index": "text, more steps",
-};
-
 const costs = ({ steps, at }: Curve): (readonly [number, number])[] =>
   steps.map(({ count, row }) => [count, num(row, `cpuMs${at}`)] as const);
 
@@ -326,7 +308,7 @@ function growthChart(all: readonly Curve[]): string {
 }
 
 function growthSection(all: readonly Curve[]): string {
-  const rows = all.map((curve) => {
+  const rows = all.filter(isDrawn).map((curve) => {
     const known = costs(curve);
     const [first, last] = [known[0], known[known.length - 1]];
     const { slope } = fit(
@@ -335,26 +317,23 @@ function growthSection(all: readonly Curve[]): string {
     );
     const { row } = curve.steps[curve.steps.length - 1];
     // Recorded with more digits than the costs.
-    const times = Number(row[`growthTimes${curve.at}`] ?? last[1] / first[1]);
     const power = Number(row[`growthPower${curve.at}`] ?? slope);
-    const subject = lineTitles[curve.subject] ?? curve.subject;
     return [
-      `${subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
+      `${curve.subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
       `${whole(first[0])} to ${whole(last[0])}`,
       `${ms(first[1])} to ${ms(last[1])}`,
-      `${times.toFixed(1)}, N^${power.toFixed(2)}`,
+      `N^${power.toFixed(2)}`,
       figure(row, "loadCpuUs", whole),
       figure(row, "processBytes", whole),
       figure(row, "fileBytes", whole),
     ];
   });
-  const titles = ["engine", "records", "CPU ms a query", "times, as a power", "load, CPU µs a record"];
-  titles.push("memory, bytes a record", "files, bytes a record");
+  const titles = ["engine", "records", "CPU ms", "growth", "load: CPU µs", "memory: bytes", "files: bytes"];
   return `## Growth
 
-Generated vectors of 100 numbers at a recall of 0.95, passages of dictionaries, generated sparse vectors of 120 entries. Load, memory and files are those of the last step. Memory counts pages of mapped files.
+CPU time for each query while a collection grows: vectors of 100 numbers at a recall of 0.95, passages made of dictionary words, sparse vectors of 120 entries. Load, memory and files are for each record, at the largest size. Memory includes pages of mapped files.
 
-![CPU time a query as a collection grows](${chartPath})
+![CPU time for each query as a collection grows](${chartPath})
 
 ${table(titles, rows)}
 `;
@@ -362,25 +341,32 @@ ${table(titles, rows)}
 
 // Where we lose
 
+const lostText = ({ lost, compared }: Loss): string => (compared === 1 ? "" : `, ${lost} of ${compared}`);
+
 /** Servers: a line for each figure, a column for each set. */
 function serverLosses(all: readonly Loss[]): string {
   const sets = [...new Set(all.map(({ where }) => where))];
   const figures = [...new Set(all.map((loss) => loss.figure))];
   const rows = figures.map((name) => [
     name,
-    ...sets.map((where) => all.find((each) => each.where === where && each.figure === name)?.rivals ?? "-"),
+    ...sets.map((where) => {
+      const loss = all.find((each) => each.where === where && each.figure === name);
+      return loss === undefined ? "-" : `${loss.best}${lostText(loss)}`;
+    }),
   ]);
   return table([serversWhere, ...sets.map((where) => where.slice(serversWhere.length + 2))], rows);
 }
 
-/** The others: a line for each figure; what is the same as in the line above is not repeated. */
+/** The others: a line for each kind of search, and in it each figure. */
 function otherLosses(all: readonly Loss[]): string {
-  const rows = all.map(({ where, figure: name, rivals }, i) => [
-    where === all[i - 1]?.where ? "" : where,
-    name,
-    rivals,
-  ]);
-  return table(["in process", "figure", "better"], rows);
+  const rows = Map.groupBy(all, ({ where }) => where)
+    .entries()
+    .map(([where, own]) => [
+      where,
+      own.map((loss) => `${loss.figure}: ${loss.best}${lostText(loss)}`).join("<br>"),
+    ])
+    .toArray();
+  return table(["in process", "better"], rows);
 }
 
 function lossesSection(): string {
@@ -388,7 +374,7 @@ function lossesSection(): string {
   const isServers = ({ where }: Loss): boolean => where.startsWith(serversWhere);
   return `## Where we lose
 
-Every figure of which a rival has a better one: the best rival, its factor, and how many other rivals are better, too. Quiver is the whole engine where it was measured, else the index alone.
+Every figure in which a rival is better: the best rival, by what factor, how many other rivals are better in brackets, and in how many comparisons. Quiver is the whole engine where that was measured, else the index alone.
 
 ${serverLosses(lost.filter(isServers))}
 
@@ -422,23 +408,20 @@ const files: readonly (readonly [benchmark: string, what: string])[] = [
 ];
 
 function filesSection(): string {
-  const rows = files.map(([benchmark, what]) => {
+  const rows = files.flatMap(([benchmark, what]) => {
     const runs = stored(benchmark);
-    if (runs.length === 0) return [`\`${benchmark}\``, what, "not run yet", "-"];
+    if (runs.length === 0) return [];
     const days = runs.map(({ date }) => date).sort();
     const machines = runs.map(({ machine }) => /EPYC|Xeon/.exec(machine)?.[0] ?? machine.split(",")[0]);
-    return [
-      link(benchmark),
-      what,
-      [...new Set([days[0], days[days.length - 1]])].join(" to "),
-      [...new Set(machines)].join(", "),
-    ];
+    const known = machines.map((machine) => machine.replace(/^not recorded$/, "machine not recorded"));
+    const dates = [...new Set([days[0], days[days.length - 1]])].join(" to ");
+    return [`- ${link(benchmark)}: ${what} (${dates}, ${[...new Set(known)].join(", ")})`];
   });
   return `## Raw results
 
-\`npm run bench NAME\` measures one of them anew and writes its file and this page. Each file has the commit, the options and a note on how every engine was used.
+\`npm run bench NAME\` runs one benchmark again, and writes its file and this page. \`npm run bench\` names all, also those without a result. Each file has the commit, the options, and how every engine was used. In brackets: when and on which machine.
 
-${table(["NAME", "what", "date", "machine"], rows)}
+${rows.join("\n")}
 `;
 }
 
@@ -446,13 +429,13 @@ ${table(["NAME", "what", "date", "machine"], rows)}
 
 const method = `# Benchmarks
 
-\`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
+Quiver beside other engines and servers, on the same machine and data. \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
 
-- **Machine.** An AMD EPYC or an Intel Xeon ([which](#raw-results)), 2 cores where that was recorded, Node.js 24. Other work may share it: trust ratios more than milliseconds.
-- **Turns.** Engines run in processes of their own and get the same queries in turns. The first round warms up. Figures are medians of the other rounds.
+- **Machine.** An AMD EPYC or an Intel Xeon ([which](#raw-results)), 2 cores where that was recorded, Node.js 24. Other work may run beside: trust ratios more than milliseconds.
+- **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others.
 - **CPU time** is that of all threads of an engine or a server for one query. **Latency** is what the client sees.
-- **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths; where the narrowest beam finds more, it is that of this beam.
-- **Graphs** have M = 16 and ef_construction = 200 (filters 128) in every engine that can set them.
+- **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths, or that of the narrowest beam if this finds more.
+- **Graphs** have M = 16 and ef_construction = 200 (filters: 128) in every engine that can set them.
 `;
 
 export function pageOf(): { page: string; chart: string | undefined } {
