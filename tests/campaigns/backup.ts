@@ -140,9 +140,9 @@ class Campaign {
       "of them incremental": seen.incremental,
       "longest chain restored": seen.longest,
       "kills (SIGKILL) under load": seen.kills,
-      "backups cut off by a kill, of which nothing is left": seen.cutOff,
-      "snapshots found whole after a kill": seen.foundAfterKill,
-      "restores cut off by a kill: the old collection or the new one": seen.restoresCutOff,
+      "backups interrupted by a kill, nothing left": seen.cutOff,
+      "complete snapshots after a kill": seen.foundAfterKill,
+      "restores interrupted by a kill: old collection or new one": seen.restoresCutOff,
       "versions written": this.#oracle.current,
       "records compared": seen.records,
     };

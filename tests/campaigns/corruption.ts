@@ -357,28 +357,24 @@ async function recordsOf(dataDir: string): Promise<Records> {
 }
 
 function figuresOf(summary: Summary): Figures {
-  const most = Object.entries(summary.lostMost).map(([kind, lost]) => [
-    `most records lost by one damaged place: ${kind}`,
-    lost,
-  ]);
+  const { inStores, inCatalog, inKeptIndexes, inSnapshots, lostMost } = summary;
   return {
     "damaged places": summary.runs,
-    "of these in stores of collections": summary.inStores,
-    "in the catalog": summary.inCatalog,
-    "in what is kept of indexes, of every kind": summary.inKeptIndexes,
-    "in files of snapshots and what is told of them": summary.inSnapshots,
+    "in stores, the catalog, checkpoints, snapshots": [inStores, inCatalog, inKeptIndexes, inSnapshots].join(
+      ", ",
+    ),
     "found by `quiver check`": summary.found,
-    "not found, because nothing that is read was hit (all answers right)": summary.runs - summary.found,
-    "all answers right": summary.allRight,
-    "some answers an error that names the damage": summary.withErrors,
-    "server refused to start, naming the damage": summary.refused,
-    "answers compared and right": summary.answersRight,
-    "answers that were such errors": summary.answersErrors,
+    "not found: no data was hit, all answers right": summary.runs - summary.found,
+    "servers with right answers only": summary.allRight,
+    "servers with some errors that name the damage": summary.withErrors,
+    "servers that refused to start, naming the damage": summary.refused,
+    "right answers": summary.answersRight,
+    "errors that name the damage": summary.answersErrors,
     "wrong answers": 0,
     "server processes ended by a signal": 0,
     "records saved by `quiver repair`": summary.recordsSaved,
     "records lost, each one named": summary.recordsLost,
-    ...Object.fromEntries(most),
+    [`most lost by one place: ${Object.keys(lostMost).join(", ")}`]: Object.values(lostMost).join(", "),
   };
 }
 

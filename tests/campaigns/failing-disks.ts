@@ -281,14 +281,14 @@ function figuresOf(counts: FailingDisksCounts): Figures {
   const acknowledged = Object.values(counts.acknowledged).reduce((sum, count) => sum + count, 0);
   return {
     "trials, each with a failing disk": counts.trials,
-    "calls that were failed": counts.failedCalls,
+    "system calls that failed": counts.failedCalls,
     "operations acknowledged": acknowledged,
-    ...Object.fromEntries(Object.entries(counts.refused).map(([code, count]) => [`refused: ${code}`, count])),
+    [`refused: ${Object.keys(counts.refused).join("; ")}`]: Object.values(counts.refused).join("; "),
     "collections read and searched while the disk failed": counts.reads,
     "kills and restarts between trials": counts.restarts,
     "acknowledged operations lost": 0,
-    "refused operations that were there": 0,
-    "servers that ended inside lmdb-js when a write was failed, and had to be started again": counts.crashes,
+    "refused operations that were applied": 0,
+    "servers that lmdb-js ended when a write failed": counts.crashes,
     "other servers that needed help": 0,
   };
 }

@@ -206,7 +206,7 @@ if (import.meta.main)
       return {
         "failpoints, each reached": names.length,
         "server processes that ended at one": reached,
-        "second and third passages that the sequence does not make": notReached.length,
+        "second and third passages that did not occur": notReached.length,
         "records compared after restarts": records,
         "acknowledged operations lost": 0,
         "operations half applied": 0,

@@ -432,21 +432,20 @@ function figures(
     [...statuses].filter(([status]) => status >= least && status <= most).reduce((sum, [, n]) => sum + n, 0);
   const growth = (what: "residentBytes" | "heapBytes") =>
     `${megabytes(growthOf(settled(probes).map((probe) => probe[what])))} MB`;
+  const grouped = (count: number) => count.toLocaleString("en-US");
   return {
     "requests to endpoints": sent.requests,
     "raw connections": sent.attacks,
     "damaged files imported": sent.imports,
-    "rounds, each with its seed": options.rounds,
+    rounds: options.rounds,
     "endpoints that also succeeded": `${reached.size} of ${Object.keys(operations).length} (not create-session and the upload of snapshots)`,
-    "answers 2xx": byClass(200, 299),
-    "answers 4xx": byClass(400, 499),
+    "answers 2xx, 4xx, 503 and 507": [byClass(200, 299), byClass(400, 499), byClass(501, 599)]
+      .map(grouped)
+      .join("; "),
     "answers 500": statuses.get(500) ?? 0,
-    "answers 503 and 507": byClass(501, 599),
-    "requests without an answer, connections left open": 0,
-    crashes: 0,
-    "canaries that sang otherwise": 0,
-    "private memory, growth behind the first 30 %": growth("residentBytes"),
-    "heap, growth behind the first 30 %": growth("heapBytes"),
+    "crashes, requests without an answer, connections left open": 0,
+    "changes of the collection that nothing may change": 0,
+    "growth of private memory, of the heap, after the first 30 %": `${growth("residentBytes")}, ${growth("heapBytes")}`,
     minutes: Math.round(ms / 6_000) / 10,
   };
 }

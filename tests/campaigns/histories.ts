@@ -126,21 +126,18 @@ function verdict(
   const sum = (pattern: RegExp) =>
     [...counts].filter(([what]) => pattern.test(what)).reduce((total, [, n]) => total + n, 0);
   return {
-    "clients (writing, reading, disturbing)": `${writers} + ${readers} + 1`,
+    "clients: writing, reading, disturbing": `${writers}, ${readers}, 1`,
     seconds,
     "operations in the history": operations.length,
     "streaming writes": sum(/^streaming/),
-    "transactions committed": sum(/^commit$/),
-    "transactions aborted": sum(/^aborted/),
+    "transactions committed, aborted": `${sum(/^commit$/)}, ${sum(/^aborted/)}`,
     "searches, single and batch": sum(/^search/),
     "reads by id and document, exports": sum(/^(get|exists|vectors by|export|a delete)/),
-    "versions told": told.length,
-    "kills of the server": restarts.kills,
-    "stops of the server": restarts.stops,
+    "versions reported": told.length,
+    "kills, stops of the server": `${restarts.kills}, ${restarts.stops}`,
     "writes of unknown outcome": operations.filter((each) => each.kind === "write" && !each.isKnown).length,
-    "unloads and loads": sum(/^unloads/),
-    "indexes deleted and built anew": sum(/^indexes/),
-    "most configurations that were possible at once": found.configurationsMost,
+    "unloads and loads, rebuilt indexes": `${sum(/^unloads/)}, ${sum(/^indexes/)}`,
+    "most possible states at one time": found.configurationsMost,
     "reads that no serial order explains": 0,
   };
 }

@@ -81,16 +81,16 @@ export async function killCampaign(
 function figuresOf(counts: KillCounts): Figures {
   return {
     "kills with SIGKILL": counts.kills,
-    "of them while the server was starting": counts.duringStart,
+    "of them during a start": counts.duringStart,
     "data directories": counts.directories,
     "operations acknowledged": Object.values(counts.acknowledged).reduce((sum, count) => sum + count, 0),
     "operations in flight when the kill came": counts.inDoubt,
     "records compared after restarts": counts.recordsCompared,
     "searches compared with full scans": counts.searchesCompared,
-    "counts, lists, facets and searches with a filter, compared after restarts": counts.filtersCompared,
-    "times that `quiver check` read everything and found nothing": counts.checks,
+    "filters compared after restarts": counts.filtersCompared,
+    "runs of `quiver check`, without a finding": counts.checks,
     "acknowledged operations lost": 0,
-    "operations half applied, or back after they were lost": 0,
+    "operations half applied, or applied later": 0,
   };
 }
 

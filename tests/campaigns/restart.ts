@@ -102,8 +102,8 @@ if (import.meta.main)
       await restartCampaign(options, counts);
       return {
         "restarts right after SIGKILL": counts.restarts,
-        "of them starts that waited for the process that was ending": counts.waited,
-        "times that two servers were started at once, and one was refused": counts.contended,
+        "of them starts that waited for the ending process": counts.waited,
+        "starts of two servers at once, one refused": counts.contended,
         "records compared after restarts": counts.recordsCompared,
         "starts that failed": 0,
         "acknowledged operations lost": 0,

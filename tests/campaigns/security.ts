@@ -71,12 +71,12 @@ export async function probeSecurity(options: SecurityOptions, tell: Say): Promis
     return {
       "endpoints in the list": Object.keys(operations).length,
       "pairs of limited key and collection": reached,
-      "requests of a key with a filter, each equal without hidden records": hidden,
-      "keys that were nearly right": guesses,
+      "answers to keys with a filter, same without hidden records": hidden,
+      "nearly right keys": guesses,
       "requests with keys like `__proto__`": polluted,
       "pathological texts": slowest.pairs,
       "slowest of them, against harmless text": `${slowest.ratio.toFixed(1)} times (${slowest.what})`,
-      "endpoints asked on a broken engine": faults,
+      "endpoints called on a broken engine": faults,
       "answers searched for secrets, paths and stacks": probed.asked,
       found: "none",
     };

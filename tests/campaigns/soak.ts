@@ -512,34 +512,26 @@ function figuresOf(
   const { tally, streaming, transactional } = run;
   const samples = settled(all);
   const ms = (value: number) => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+  const percentiles = (values: readonly number[], ...ranks: readonly number[]) =>
+    ranks.map((rank) => ms(quantile(values, rank))).join(", ");
+  const lags = samples.map((sample) => sample.lagP99Ms);
   const owned = samples.map((sample) => sample.ownBytes / mib);
   const files = samples.map((sample) => sample.files);
   return {
     "minutes of overload": (seconds / 60).toFixed(1),
-    "sustainable requests a second": Math.round(rate),
-    "requests a second that came": Math.round(sent / seconds),
-    "requests that came": sent,
+    "requests a second: sustainable, sent": `${Math.round(rate)}, ${Math.round(sent / seconds)}`,
+    "requests sent": sent,
     accepted: tally.count(200, 201, 204, 400, 404),
     "refused with 503": tally.count(503),
-    "refused with 429": tally.count(429),
-    "ended by their deadline (504)": tally.count(504),
-    "refused by the memory budget (507)": tally.count(507),
+    "answered 429, 504, 507": [429, 504, 507].map((status) => tally.count(status)).join(", "),
     "other answers, broken connections": tally.broken,
-    "latency of accepted requests, p50": ms(quantile(tally.acceptedMs, 0.5)),
-    "latency of accepted requests, p99": ms(quantile(tally.acceptedMs, 0.99)),
-    "time to a refusal, p50": ms(quantile(tally.refusedMs, 0.5)),
-    "time to a refusal, p99": ms(quantile(tally.refusedMs, 0.99)),
-    "event loop late, p99 in a second: median": ms(
-      quantile(
-        samples.map((s) => s.lagP99Ms),
-        0.5,
-      ),
-    ),
-    "event loop late, p99 in a second: greatest": ms(Math.max(0, ...samples.map((s) => s.lagP99Ms))),
-    "own memory after the warm-up": `${Math.min(...owned).toFixed(0)} to ${Math.max(...owned).toFixed(0)} MiB`,
-    "its growth, by the least squares line": `${(growthOf(samples) / mib).toFixed(1)} MiB`,
+    "latency of accepted requests, p50 and p99": percentiles(tally.acceptedMs, 0.5, 0.99),
+    "time to a refusal, p50 and p99": percentiles(tally.refusedMs, 0.5, 0.99),
+    "event-loop lag, p99 of a second: median and greatest": percentiles(lags, 0.5, 1),
+    "private memory after the warm-up": `${Math.min(...owned).toFixed(0)} to ${Math.max(...owned).toFixed(0)} MiB`,
+    "its growth, by least squares": `${(growthOf(samples) / mib).toFixed(1)} MiB`,
     "open files, without connections": `${Math.min(...files)} to ${Math.max(...files)}`,
-    "cycles of transaction, index, unload, load, collection, export": run.cycles,
+    "cycles of transaction, index, load, collection, export": run.cycles,
     "writes acknowledged": streaming.acknowledged + transactional.acknowledged,
     "writes refused": streaming.refused,
   };
