@@ -613,12 +613,12 @@ export const missesOf = (results: readonly WayResult[], most: { atOnce: number; 
   );
 
 function figuresOf(results: readonly WayResult[]): Figures {
-  return Object.fromEntries(
-    results.map(({ way, moments }) => [
-      `${way}: ratio (noise) after ${moments.map(({ seconds }) => seconds).join(", ")} s`,
-      moments.map(({ worst, noise }) => `${rounded(worst)} (${rounded(noise)})`).join(", "),
-    ]),
-  );
+  const ways = results.map(({ way, moments }) => [
+    way,
+    moments.map(({ worst, noise }) => `${rounded(worst)} (${rounded(noise)})`).join(", "),
+  ]);
+  const moments = results[0]?.moments.map(({ seconds }) => seconds) ?? [];
+  return { "seconds after it": moments.join(", "), ...Object.fromEntries(ways) };
 }
 
 if (import.meta.main)
