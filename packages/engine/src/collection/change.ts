@@ -11,7 +11,7 @@
 
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { emptyBytes, readU32Key, u32Key } from "../base/bytes.ts";
+import { readU32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host, type Sha256 } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
@@ -26,7 +26,8 @@ import {
   storedRecord,
   type UpsertOperation,
 } from "./record.ts";
-import { documentKey, ordinalKey } from "./tables.ts";
+import { deleteDamaged, deleteRecord, putRecord } from "./record-entries.ts";
+import { ordinalKey } from "./tables.ts";
 import { closedPerPart, trimVersions, writeClosed, writeVersion } from "./versions.ts";
 
 export class Change {
@@ -67,7 +68,6 @@ export class Change {
 
   /** Creates or replaces a record. @throws storage_full when there are no ordinals left */
   upsert(operation: Encoded<UpsertOperation>): void {
-    const writer = this.#writer;
     const ordinal = this.#head.nextOrdinal;
     if (ordinal > limits.ordinalMax)
       throw new QuiverError(
@@ -81,14 +81,7 @@ export class Change {
     );
     this.#close(operation.id);
     this.#head.nextOrdinal = ordinal + 1;
-    const key = ordinalKey(ordinal);
-    writer.put("ids", operation.id, key);
-    failpoint("upsert:named");
-    const record = storedRecord(operation, this.#version);
-    writer.append("records", key, record);
-    if (operation.dense.length > 0) writer.append("dense", key, operation.dense);
-    const document = new RecordReader(record).documentIdBytes;
-    if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
+    putRecord(this.#writer, ordinal, storedRecord(operation, this.#version), operation.dense);
     this.#count(contents, 1);
     this.#hash.update(operation.bytes);
   }
@@ -119,8 +112,7 @@ export class Change {
       ordinal < this.#head.nextOrdinal,
       () => `an id has ordinal ${ordinal}, and the next one to be given is ${this.#head.nextOrdinal}`,
     );
-    const key = u32Key(ordinal);
-    const stored = this.#stored(key);
+    const stored = this.#stored(ordinalKey(ordinal));
     if (stored === undefined) {
       closeDamaged(writer, this.#head, ordinal);
       this.#noteClosed(ordinal);
@@ -131,12 +123,8 @@ export class Change {
       record.born <= this.#version,
       () => `ordinal ${ordinal} is born at ${record.born} and dies at ${this.#version}`,
     );
-    const document = record.documentIdBytes.slice();
     this.#count(record.contents, -1);
-    writer.delete("records", key);
-    failpoint("delete:record-gone");
-    writer.delete("dense", key);
-    if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
+    deleteRecord(writer, ordinal, record);
     this.#noteClosed(ordinal);
     return true;
   }
@@ -211,14 +199,7 @@ export class Change {
 /** Removes everything of a damaged record except its id, and corrects the counts of the head. */
 function closeDamaged(writer: Writer, head: Head, ordinal: number): void {
   invariant(head.live > 0, `ordinal ${ordinal} is closed, and the head counts ${head.live} live records`);
-  const key = ordinalKey(ordinal);
-  writer.delete("records", key);
-  if (writer.delete("dense", key)) head.dense--;
-  for (const document of writer.keys("documents"))
-    if (readU32Key(document, document.length - 4) === ordinal) {
-      writer.delete("documents", document);
-      break;
-    }
+  if (deleteDamaged(writer, ordinal)) head.dense--;
   head.live--;
   recount(writer, head);
 }

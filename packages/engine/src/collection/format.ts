@@ -3,7 +3,7 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
-import { payloadOf, type Store } from "../storage/store.ts";
+import type { Store } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { decodeHead, type Head, readHead, writeHead } from "./head.ts";
 import { formatNumbers, metaKeys } from "./tables.ts";
@@ -11,34 +11,36 @@ import { rootHash, writeVersion } from "./versions.ts";
 
 type Format = { format: number; what: "collection" | "catalog" };
 
-/** A store's file, read without the store: values have their checksum trailers. */
-type StoreFile = { get(table: string, key: Uint8Array): Uint8Array | undefined };
-type Get = (key: Uint8Array) => Uint8Array | undefined;
+/** A store, or its file. */
+type Source = { get(table: string, key: Uint8Array): Uint8Array | undefined };
 
 /**
  * Before format 3, an open transaction had its operations in a table. Without an open transaction, both formats are the same.
  */
 const beforeSpools = 2;
 
-/** Call this before checking a store's file by this version's rules. @throws format_too_new, format_too_old */
-export function requireKnownFormat(file: StoreFile, what: Format["what"]): void {
-  const get: Get = (key) => {
-    const stored = file.get("meta", key);
-    return stored && payloadOf("meta", key, stored);
-  };
-  const body = get(metaKeys.format);
-  if (body !== undefined) requireKnown(JSON.parse(text(body)) as Format, what, get);
+/**
+ * Call this before reading a store, or checking its file, by this version's rules.
+ * @returns its format; undefined if it has none: a new store, or a damaged one
+ * @throws format_too_new, format_too_old
+ */
+export function requireKnownFormat(source: Source, what: Format["what"]): number | undefined {
+  const body = source.get("meta", metaKeys.format);
+  if (body === undefined) return undefined;
+  const { format } = JSON.parse(text(body)) as Format;
+  requireKnown(format, what, source);
+  return format;
 }
 
 /** Whether a store of this format may be opened, by this version's rules. */
 export const isKnownFormat = (format: number): boolean =>
   format === formatNumbers.collection || format === beforeSpools;
 
-function requireKnown({ format }: Format, what: Format["what"], get: Get): void {
+function requireKnown(format: number, what: Format["what"], source: Source): void {
   const supported = formatNumbers[what];
   if (format === supported) return;
   if (what === "collection" && format === beforeSpools) {
-    const head = get(metaKeys.head);
+    const head = source.get("meta", metaKeys.head);
     if (head === undefined || decodeHead(head).openTransaction === 0) return;
     throw new QuiverError(
       "format_too_old",
@@ -62,11 +64,7 @@ function requireKnown({ format }: Format, what: Format["what"], get: Get): void 
 function formatOf(store: Store, what: Format["what"]): number | undefined {
   const readTxn = store.beginRead();
   try {
-    const bytes = readTxn.get("meta", metaKeys.format);
-    if (bytes === undefined) return undefined;
-    const found = JSON.parse(text(bytes)) as Format;
-    requireKnown(found, what, (key) => readTxn.get("meta", key));
-    return found.format;
+    return requireKnownFormat(readTxn, what);
   } finally {
     readTxn.release();
   }

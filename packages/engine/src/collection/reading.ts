@@ -13,7 +13,7 @@ import type { Predicate } from "../filter/predicate.ts";
 import type { Reader } from "../storage/store.ts";
 import { readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record.ts";
-import { afterPrefix, documentPrefix, ordinalKey } from "./tables.ts";
+import { afterPrefix, documentPrefix, ordinalKey, ordinalOfDocumentKey } from "./tables.ts";
 
 /** A record that was read; it owns its bytes. */
 export class StoredVector {
@@ -188,7 +188,7 @@ export function* eachOfDocument(
     // Read entries, not keys, because only the checksum of the value proves that the key is intact. No cursor stays open between steps.
     const ordinals = [
       ...reader.entries("documents", { start, end: afterPrefix(prefix), limit: readPerStep }),
-    ].map(([key]) => readU32Key(key, prefix.length));
+    ].map(([key]) => ordinalOfDocumentKey(key));
     for (const ordinal of ordinals) {
       const key = ordinalKey(ordinal);
       const record = new RecordReader(stored(reader, "records", key));

@@ -15,13 +15,13 @@ import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes, fromHex, readU53, toHex, u53Key, writeU53 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
-import { metaKeys } from "./tables.ts";
+import { metaKeys, tables } from "./tables.ts";
 
 /** Bytes of an opId. */
 export const opIdBytes = 16;
 /** Bytes of a row, and of a full block. */
 export const recentRowBytes = 8 + opIdBytes;
-export const recentBlockBytes = 32 * recentRowBytes;
+export const recentBlockBytes = tables.recent.value.bytes;
 
 /** Remembers an entry, the newest one. */
 export function remember(writer: Writer, sequence: number, opId: string): void {

@@ -10,7 +10,7 @@
 
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
 import { emptyBytes, fromHex, lenientText, readU32Key, text, toHex } from "../base/bytes.ts";
-import { carve, entryAt, openBySearch, type Place } from "../storage/lmdb-carve.ts";
+import { carve, openBySearch, type Place, payloadAt } from "../storage/lmdb-carve.ts";
 import type { LmdbFile } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { payloadOf } from "../storage/store.ts";
@@ -22,7 +22,7 @@ import { OrdinalSet } from "./ordinal-set.ts";
 import { StoredVector } from "./reading.ts";
 import { operationBytes, RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
-import { collectionTables, metaKeys, ordinalKey } from "./tables.ts";
+import { collectionTables, isWellShaped, metaKeys, ordinalKey, type TableName, tables } from "./tables.ts";
 
 /** A record, or something else of the collection, that cannot be saved. */
 export type Loss = {
@@ -86,24 +86,27 @@ export class Salvage {
     );
     const take = (table: string, key: Uint8Array, body: Uint8Array) => {
       if (table === "meta") this.#meta.set(text(key), body.slice());
-      if (table === "closed" && body.length % 4 === 0)
+      if (table === "closed")
         for (const ordinal of new Uint32Array(body.slice().buffer)) this.#closed.add(ordinal);
     };
     for (const { table, key, body, place } of carve(this.#file, pages, collectionTables)) {
+      if (!isWellShaped(table, key, body)) continue;
       take(table, key, body);
-      if ((table === "records" || table === "dense") && key.length === 4)
-        this.#hidden[table].set(readU32Key(key), place);
-      if (table === "ids" && body.length === 4) {
+      if (table === "records" || table === "dense") this.#hidden[table].set(readU32Key(key), place);
+      if (table === "ids") {
         const id = toHex(key);
         this.#hiddenIds.set(id, Math.max(readU32Key(body), this.#hiddenIds.get(id) ?? -1));
       }
     }
     // Entries that the tables reach are newer than those in unreachable pages, so read them last.
-    for (const table of ["meta", "closed"])
-      for (const { key, stored } of this.#file.entries(table)) {
-        const body = stored && payloadOf(table, key, stored);
-        if (body !== undefined) take(table, key, body);
-      }
+    for (const table of ["meta", "closed"] as const)
+      for (const [key, body] of this.#intact(table)) take(table, key, body);
+  }
+
+  /** The intact entries of a table that pages reach. */
+  *#intact(table: TableName): Generator<[key: Uint8Array, body: Uint8Array]> {
+    for (const [key, body] of this.#file.payloads(table))
+      if (body !== undefined && isWellShaped(table, key, body)) yield [key, body];
   }
 
   #json<T>(key: Uint8Array): T | undefined {
@@ -130,22 +133,19 @@ export class Salvage {
   *operations(definition: CollectionDefinition): Generator<Uint8Array> {
     const hidden = [...this.#hidden.records.keys()].sort((a, b) => a - b);
     let next = 0;
-    for (const { key, stored } of this.#file.entries("records")) {
-      const ordinal = key.length === 4 ? readU32Key(key) : -1;
+    for (const [key, body] of this.#intact("records")) {
+      const ordinal = readU32Key(key);
       for (; next < hidden.length && hidden[next] < ordinal; next++)
         yield* this.#hiddenOperation(hidden[next], definition);
       if (hidden[next] === ordinal) next++;
-      const body = stored && payloadOf("records", key, stored);
-      if (body !== undefined && ordinal >= 0) yield* this.#operation(ordinal, body, definition);
+      yield* this.#operation(ordinal, body, definition);
     }
     for (; next < hidden.length; next++) yield* this.#hiddenOperation(hidden[next], definition);
     this.#tellLost();
   }
 
   *#hiddenOperation(ordinal: number, definition: CollectionDefinition): Generator<Uint8Array> {
-    const key = ordinalKey(ordinal);
-    const stored = entryAt(this.#file, this.#hidden.records.get(ordinal) as Place)?.stored;
-    const body = stored && payloadOf("records", key, stored);
+    const body = payloadAt(this.#file, "records", this.#hidden.records.get(ordinal) as Place);
     if (body === undefined || !this.#isLive(ordinal, body)) return;
     yield* this.#operation(ordinal, body, definition);
   }
@@ -153,9 +153,8 @@ export class Salvage {
   /** Whether a record in an unreachable page is live, rather than deleted before the damage. */
   #isLive(ordinal: number, body: Uint8Array): boolean {
     const id = new RecordReader(body).idBytes;
-    const stored = this.#file.get("ids", id);
-    const named = stored && payloadOf("ids", id, stored);
-    if (named !== undefined) return named.length === 4 && readU32Key(named) === ordinal;
+    const named = this.#file.get("ids", id);
+    if (named !== undefined) return isWellShaped("ids", id, named) && readU32Key(named) === ordinal;
     if (this.#areIdsWhole || this.#closed.has(ordinal)) return false;
     return this.#areFreePagesKnown || (this.#hiddenIds.get(toHex(id)) ?? ordinal) === ordinal;
   }
@@ -186,13 +185,8 @@ export class Salvage {
   }
 
   #vector(ordinal: number): Uint8Array | undefined {
-    const key = ordinalKey(ordinal);
     const place = this.#hidden.dense.get(ordinal);
-    for (const stored of [this.#file.get("dense", key), place && entryAt(this.#file, place)?.stored]) {
-      const body = stored && payloadOf("dense", key, stored);
-      if (body !== undefined) return body;
-    }
-    return undefined;
+    return this.#file.get("dense", ordinalKey(ordinal)) ?? (place && payloadAt(this.#file, "dense", place));
   }
 
   #lose(ordinal: number, loss: Omit<LossOf, "ordinal">): void {
@@ -208,15 +202,13 @@ export class Salvage {
       if (!this.#taken.has(ordinal))
         this.#lose(ordinal, { record_id, message: `The record '${record_id}' is lost.` });
     };
-    for (const { key, stored } of this.#file.entries("ids")) {
-      const body = stored && payloadOf("ids", key, stored);
-      if (body?.length === 4) name(key, readU32Key(body));
-    }
+    for (const [key, body] of this.#intact("ids")) name(key, readU32Key(body));
     if (!this.#areIdsWhole)
       for (const [id, ordinal] of this.#hiddenIds) if (this.#areFreePagesKnown) name(fromHex(id), ordinal);
     for (const { key } of this.#file.entries("records", false)) {
-      const ordinal = key.length === 4 ? readU32Key(key) : -1;
-      if (ordinal >= 0 && !this.#taken.has(ordinal) && !this.#closed.has(ordinal))
+      if (!tables.records.key.fits(key)) continue;
+      const ordinal = readU32Key(key);
+      if (!this.#taken.has(ordinal) && !this.#closed.has(ordinal))
         this.#lose(ordinal, { message: `The record of ordinal ${ordinal} is lost.` });
     }
     const { head } = this;

@@ -21,6 +21,7 @@ import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
 import { type Encoded, type Operation, readOperations } from "./record.ts";
+import { tables } from "./tables.ts";
 import { type TransactionEntry, writeTransaction } from "./transaction.ts";
 
 /** The operation on an id. `growth`: by how much it would change the number of live records, judged when staged. */
@@ -34,7 +35,7 @@ export type StagedId = {
 };
 
 /** Bytes of an entry of the table `stagedIds`. */
-export const stagedIdBytes = 10;
+const stagedIdBytes = tables.stagedIds.value.bytes;
 
 function encodeStagedId({ place, kind, isReplaced, growth }: StagedId): Uint8Array {
   invariant(
@@ -62,7 +63,7 @@ export function decodeStagedId(bytes: Uint8Array): StagedId {
 export type Located = { place: number; length: number; checksum: number };
 
 /** Bytes of an entry of the table `staged`. */
-export const locatedBytes = 16;
+const locatedBytes = tables.staged.value.bytes;
 
 function encodeLocated({ place, length, checksum }: Located): Uint8Array {
   const bytes = new Uint8Array(locatedBytes);

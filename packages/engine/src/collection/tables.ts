@@ -1,41 +1,133 @@
-// Which tables does a store have, and what are their keys?
+// Which tables does a store have, and what are their keys and values?
+//
+// Verification, salvage and backups follow the declarations below.
 
-import { u32Key, u53Key, utf8 } from "../base/bytes.ts";
+import type { Finding } from "@quiverdb/protocol/shapes/check";
+import { concatenated, lenientText, readU32Key, readU53, u32Key, u53Key, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 
 /** Increased when the layout changes. A store of another format is refused. */
 export const formatNumbers = { collection: 3, catalog: 1 } as const;
 
-/** Tables of a collection's store. */
-export const collectionTables = [
+/** What bytes a key or a value may be, and their number if there is only one. */
+type Shape = { readonly bytes?: number; readonly fits: (bytes: Uint8Array) => boolean };
+
+const exactly = (bytes: number) => ({ bytes, fits: ({ length }: Uint8Array) => length === bytes });
+const any: Shape = { fits: () => true };
+const u32s: Shape = { fits: ({ length }) => length > 0 && length % 4 === 0 };
+
+/** A key, and what it names, as fields of a finding. */
+type Key = Shape & { readonly names?: (key: Uint8Array) => Partial<Finding> };
+
+const number = exactly(8);
+const ordinal = { ...exactly(4), names: (key: Uint8Array) => ({ ordinal: readU32Key(key) }) };
+const id = { ...any, names: (key: Uint8Array) => ({ record_id: lenientText(key) }) };
+const version = { ...exactly(8), names: (key: Uint8Array) => ({ version: readU53(key) }) };
+const versionPart = { ...version, ...exactly(12) };
+const document: Key = { fits: (key) => key.length >= 6 && key.length === 6 + key[0] * 256 + key[1] };
+
+export type Table = {
+  readonly key: Key;
+  readonly value: Shape;
+  /** Kind and message of the finding for an entry of another shape. */
+  readonly kind: Finding["kind"];
+  readonly misshapen: string | ((key: Uint8Array) => string);
+  /** Whether a damaged value hides nothing but itself: reading it fails, and everything else stays readable (C1). */
+  readonly isBearable?: boolean;
+  /** Whether only a full check reads long values. */
+  readonly isBulky?: boolean;
+  /**
+   * How a backup has it: in rows of its own (`log`), in those of the records, or not at all, because a restore derives it from the
+   * records. Absent: not in a backup; of `meta`, the header has what a restore needs.
+   */
+  readonly backup?: "log" | "records" | "derived";
+};
+
+const table = <
+  K extends Key,
+  V extends Shape,
+  const M extends Pick<Table, "isBearable" | "isBulky" | "backup">,
+>(
+  key: K,
+  value: V,
+  kind: Table["kind"],
+  misshapen: Table["misshapen"],
+  rest?: M,
+) => ({ key, value, kind, misshapen, ...(rest as M) });
+
+const ofRecord = { isBearable: true, isBulky: true, backup: "records" } as const;
+const derived = { backup: "derived" } as const;
+const log = { backup: "log" } as const;
+
+/**
+ * Tables of a collection's store. Every ordinal of `ids`, `dense` and `documents` is that of a record; which of these a record has follows
+ * from its content (record-entries.ts).
+ */
+export const tables = {
   /**
    * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON) and `recent` (the
    * latest log entries, recent-entries.ts).
    */
-  "meta",
+  meta: table(any, any, "collection", "A key has no name."),
   /** id of every live record -> ordinal. */
-  "ids",
+  ids: table(id, exactly(4), "id", (key) => `The id '${lenientText(key)}' has no ordinal.`, derived),
   /** ordinal -> record (record.ts). A closed record is removed in the write that closes it. */
-  "records",
+  records: table(ordinal, any, "record", "A key is no ordinal.", ofRecord),
   /** ordinal -> dense vector. */
-  "dense",
+  dense: table(ordinal, any, "record", "A key is no ordinal.", ofRecord),
   /** length and document id, ordinal -> nothing: the live records of each document. */
-  "documents",
+  documents: table(
+    document,
+    any,
+    "document",
+    "A document's key is not its length, its id and an ordinal.",
+    derived,
+  ),
   /** version -> version entry (versions.ts). With `closed` this is the change log. */
-  "versions",
+  versions: table(version, exactly(56), "version", "An entry of the log has the wrong length.", log),
   /** version, part -> ordinals that the version closed. */
-  "closed",
+  closed: table(versionPart, u32s, "version", "A list of closed ordinals has the wrong length.", log),
   /** sequence of a log entry -> the opIds of the entries up to it (recent-entries.ts). */
-  "recent",
+  recent: table(number, exactly(32 * 24), "collection", "A block of log entries has the wrong length."),
   /** sequence number -> transaction (transaction.ts), JSON. */
-  "transactions",
+  transactions: table(number, any, "transaction", "The key of a transaction is not its number."),
   /** place of an id's first operation in the spool of the open transaction -> the place of its last one (staging.ts). */
-  "staged",
+  staged: table(number, exactly(16), "transaction", "The place of a staged operation cannot be read.", {
+    isBearable: true,
+  }),
   /** id -> the place of its first operation in the spool of the open transaction, and the kind of its last one. */
-  "stagedIds",
+  stagedIds: table(id, exactly(10), "transaction", "A staged id has no place."),
   /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (transaction.ts). */
-  "indexed",
-] as const;
+  indexed: table(
+    number,
+    number,
+    "transaction",
+    "The time at which a transaction was indexed cannot be read.",
+  ),
+};
+
+export type TableName = keyof typeof tables;
+export const collectionTables = Object.keys(tables) as readonly TableName[];
+
+const byName: ReadonlyMap<string, Table> = new Map(Object.entries(tables));
+
+/** The declaration of a table; undefined for one that a store should not have. */
+export const declarationOf = (name: string): Table | undefined => byName.get(name);
+
+/** Whether an entry has the declared shape. */
+export function isWellShaped(name: string, key: Uint8Array, value: Uint8Array): boolean {
+  const declared = declarationOf(name);
+  return declared?.key.fits(key) === true && declared.value.fits(value);
+}
+
+export type LogTable = {
+  [T in TableName]: (typeof tables)[T] extends { readonly backup: "log" } ? T : never;
+}[TableName];
+
+/** The tables that a backup has in rows of their own, in their order. */
+export const logTables = collectionTables.filter(
+  (name): name is LogTable => declarationOf(name)?.backup === "log",
+);
 
 /** Tables of the catalog's store. */
 export const catalogTables = [
@@ -72,12 +164,11 @@ export function documentPrefix(documentId: Uint8Array): Uint8Array {
 }
 
 export function documentKey(documentId: Uint8Array, ordinal: number): Uint8Array {
-  const prefix = documentPrefix(documentId);
-  const key = new Uint8Array(prefix.length + 4);
-  key.set(prefix, 0);
-  key.set(u32Key(ordinal), prefix.length);
-  return key;
+  return concatenated([documentPrefix(documentId), u32Key(ordinal)]);
 }
+
+/** The ordinal in a key of `documents`, which follows the prefix. */
+export const ordinalOfDocumentKey = (key: Uint8Array): number => readU32Key(key, key.length - 4);
 
 /** The first key after all keys that begin with `prefix`; undefined if there is none. */
 export function afterPrefix(prefix: Uint8Array): Uint8Array | undefined {

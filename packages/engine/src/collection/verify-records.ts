@@ -10,12 +10,12 @@ import type { CollectionDefinition } from "./definition.ts";
 import type { Head } from "./head.ts";
 import { RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
-import { documentPrefix } from "./tables.ts";
+import { documentPrefix, ordinalOfDocumentKey } from "./tables.ts";
 
 const marks = {
-  id: 1,
-  document: 2,
-  record: 4,
+  ids: 1,
+  documents: 2,
+  records: 4,
   dense: 8,
   /** The record was read, and so is known by id and document. */
   read: 16,
@@ -63,45 +63,27 @@ export class RecordCheck {
   /** Whether a record has its place under an ordinal. */
   has(ordinal: number): boolean {
     const chunk = this.#chunks.get(Math.floor(ordinal / chunkOrdinals));
-    return chunk !== undefined && (chunk.marks[ordinal % chunkOrdinals] & marks.record) !== 0;
+    return chunk !== undefined && (chunk.marks[ordinal % chunkOrdinals] & marks.records) !== 0;
   }
 
   /** An entry of `ids`. */
   id(key: Uint8Array, body: Uint8Array): void {
-    const id = lenientText(key);
-    if (body.length !== 4) {
-      this.#find({ kind: "id", table: "ids", record_id: id, message: `The id '${id}' has no ordinal.` });
-      return;
-    }
     const ordinal = readU32Key(body);
     const [chunk, at] = this.#at(ordinal);
-    if (chunk.marks[at] & marks.id)
-      this.#find({
-        kind: "id",
-        table: "ids",
-        ordinal,
-        record_id: id,
-        message: `The id '${id}' has ordinal ${ordinal}, which another id has already.`,
-      });
-    chunk.marks[at] |= marks.id;
+    if (chunk.marks[at] & marks.ids) {
+      const record_id = lenientText(key);
+      const message = `The id '${record_id}' has ordinal ${ordinal}, which another id has already.`;
+      this.#find({ kind: "id", table: "ids", ordinal, record_id, message });
+    }
+    chunk.marks[at] |= marks.ids;
     chunk.ids[at] = host.crc32(key);
   }
 
   /** A key of `documents`. */
   document(key: Uint8Array): void {
-    const length = key.length < 6 ? -1 : key[0] * 256 + key[1];
-    if (key.length !== length + 6) {
-      this.#find({
-        kind: "document",
-        table: "documents",
-        key: toHex(key),
-        message: "A document's key is not its length, its id and an ordinal.",
-      });
-      return;
-    }
-    const ordinal = readU32Key(key, length + 2);
+    const ordinal = ordinalOfDocumentKey(key);
     const [chunk, at] = this.#at(ordinal);
-    if (chunk.marks[at] & marks.document)
+    if (chunk.marks[at] & marks.documents)
       this.#find({
         kind: "document",
         table: "documents",
@@ -109,26 +91,21 @@ export class RecordCheck {
         ordinal,
         message: `The record of ordinal ${ordinal} is in two documents.`,
       });
-    chunk.marks[at] |= marks.document;
-    chunk.documents[at] = host.crc32(key.subarray(0, length + 2));
+    chunk.marks[at] |= marks.documents;
+    chunk.documents[at] = host.crc32(key.subarray(0, key.length - 4));
   }
 
-  /** The key of a record or a vector. */
-  note(table: "records" | "dense", key: Uint8Array): void {
-    if (key.length !== 4) {
-      this.#find({ kind: "record", table, key: toHex(key), message: "A key is no ordinal." });
-      return;
-    }
-    const [chunk, at] = this.#at(readU32Key(key));
-    if (table === "records" && !(chunk.marks[at] & marks.record)) this.count++;
-    chunk.marks[at] |= marks[table === "records" ? "record" : "dense"];
+  /** There is a record or a vector. */
+  note(table: "records" | "dense", ordinal: number): void {
+    const [chunk, at] = this.#at(ordinal);
+    if (table === "records" && !(chunk.marks[at] & marks.records)) this.count++;
+    chunk.marks[at] |= marks[table];
   }
 
   /** A record whose checksum is right. */
-  record(key: Uint8Array, body: Uint8Array): void {
-    this.note("records", key);
-    if (key.length !== 4 || body.length < 11) return;
-    const ordinal = readU32Key(key);
+  record(ordinal: number, body: Uint8Array): void {
+    this.note("records", ordinal);
+    if (body.length < 11) return;
     const record = new RecordReader(body);
     const [chunk, at] = this.#at(ordinal);
     chunk.marks[at] |= marks.read;
@@ -140,7 +117,7 @@ export class RecordCheck {
     const id = record.idBytes;
     const bad = (kind: "id" | "document", message: string) =>
       this.#find({ kind, ordinal, record_id: record.id, message });
-    if (!(chunk.marks[at] & marks.id))
+    if (!(chunk.marks[at] & marks.ids))
       bad(
         "id",
         `The record '${record.id}' of ordinal ${ordinal} is in no id's place; its id should name it.`,
@@ -148,7 +125,7 @@ export class RecordCheck {
     else if (chunk.ids[at] !== host.crc32(id))
       bad("id", `The record of ordinal ${ordinal} has the id '${record.id}'; another id names it.`);
     const document = record.documentIdBytes;
-    const isIn = (chunk.marks[at] & marks.document) !== 0;
+    const isIn = (chunk.marks[at] & marks.documents) !== 0;
     if (document.length > 0) chunk.marks[at] |= marks.wantsDocument;
     if (document.length > 0 && !isIn)
       bad("document", `The record '${record.id}' is missing in its document '${record.documentId}'.`);
@@ -157,8 +134,7 @@ export class RecordCheck {
   }
 
   /** Looks into a record and its vector. @returns whether there was a problem */
-  contentProblem(key: Uint8Array, body: Uint8Array, dense: Uint8Array | undefined): boolean {
-    const ordinal = readU32Key(key);
+  contentProblem(ordinal: number, body: Uint8Array, dense: Uint8Array | undefined): boolean {
     const found = (message: string, id?: string) => {
       this.#find({ kind: "record", table: "records", ordinal, ...(id && { record_id: id }), message });
       return true;
@@ -186,13 +162,6 @@ export class RecordCheck {
     return false;
   }
 
-  /** The known facts about a damaged record or vector. */
-  nameOf(table: string, key: Uint8Array): Partial<Finding> {
-    if (key.length !== 4) return {};
-    this.note(table as "records" | "dense", key);
-    return { ordinal: readU32Key(key) };
-  }
-
   /** Compares the marks with each other and with the head. */
   conclude(head: Head, versions: ClosedOrdinals): void {
     let ids = 0;
@@ -201,7 +170,7 @@ export class RecordCheck {
       for (let at = 0; at < chunkOrdinals; at++) {
         const mark = chunk.marks[at];
         if (mark === 0) continue;
-        if (mark & marks.id) ids++;
+        if (mark & marks.ids) ids++;
         if (mark & marks.dense) dense++;
         this.#compare(number * chunkOrdinals + at, mark, head, versions);
       }
@@ -225,16 +194,16 @@ export class RecordCheck {
     const bad = (message: string) => this.#find({ kind: "record", ordinal, message });
     if (ordinal >= head.nextOrdinal)
       bad(`Ordinal ${ordinal} is in use; the next one to be given is ${head.nextOrdinal}.`);
-    if (!(mark & marks.record)) {
+    if (!(mark & marks.records)) {
       const where = [
-        mark & marks.id ? "an id" : "",
-        mark & marks.document ? "a document" : "",
+        mark & marks.ids ? "an id" : "",
+        mark & marks.documents ? "a document" : "",
         mark & marks.dense ? "a vector" : "",
       ].filter((word) => word !== "");
       bad(`Ordinal ${ordinal} has ${where.join(" and ")}, but its record is missing.`);
       return;
     }
-    if (!(mark & marks.id) && !(mark & marks.read))
+    if (!(mark & marks.ids) && !(mark & marks.read))
       bad(`The record of ordinal ${ordinal} is named by no id.`);
     if (versions.isClosed(ordinal))
       bad(`The record of ordinal ${ordinal} exists, but the log has closed it.`);
@@ -242,7 +211,7 @@ export class RecordCheck {
     if (mark & marks.wantsDense && !(mark & marks.dense)) bad(`The vector of ordinal ${ordinal} is missing.`);
     if (!(mark & marks.wantsDense) && mark & marks.dense)
       bad(`Ordinal ${ordinal} has a vector; its record has none.`);
-    if (!(mark & marks.wantsDocument) && mark & marks.document)
+    if (!(mark & marks.wantsDocument) && mark & marks.documents)
       bad(`Ordinal ${ordinal} is in a document; its record is in none.`);
   }
 }

@@ -8,12 +8,10 @@ import {
   decodeLocated,
   decodeStagedId,
   type Located,
-  locatedBytes,
   operationAt,
   type ReadSpool,
   type StagedId,
   spoolOperations,
-  stagedIdBytes,
 } from "./staging.ts";
 import type { TransactionEntry } from "./transaction.ts";
 
@@ -44,7 +42,7 @@ export class TransactionCheck {
       this.#bad(`A transaction cannot be read: ${(error as Error).message}.`, key);
       return;
     }
-    const sequence = key.length === 8 ? readU53(key) : -1;
+    const sequence = readU53(key);
     if (entry.sequence !== sequence || !String(entry.id).startsWith(`${sequence.toString(36)}-`))
       this.#bad(
         `The transaction '${entry.id}' is stored under the number ${sequence}, which is not its own.`,
@@ -56,31 +54,24 @@ export class TransactionCheck {
 
   /** Notes that there is an entry, which cannot be read. */
   note(key: Uint8Array): void {
-    if (key.length === 8) this.#located.set(readU53(key), null);
+    this.#located.set(readU53(key), null);
   }
 
   /** Where the last operation on an id is. */
   staged(key: Uint8Array, body: Uint8Array): void {
-    if (key.length === 8 && body.length === locatedBytes)
-      this.#located.set(readU53(key), decodeLocated(body));
-    else this.#bad("The place of a staged operation cannot be read.", key, "staged");
+    this.#located.set(readU53(key), decodeLocated(body));
   }
 
   stagedId(key: Uint8Array, body: Uint8Array): void {
-    if (body.length !== stagedIdBytes) {
-      this.#bad("A staged id has no place.", key, "stagedIds");
-      return;
-    }
     const staged = decodeStagedId(body);
     if (this.#stagedIds.has(staged.place))
       this.#bad(`The place ${staged.place} is that of two staged ids.`, key, "stagedIds");
     this.#stagedIds.set(staged.place, { ...staged, id: key.slice() });
   }
 
-  /** When a transaction was indexed. */
-  indexed(key: Uint8Array, body: Uint8Array): void {
-    if (key.length === 8 && body.length === 8) this.#indexed.push(readU53(key));
-    else this.#bad("The time at which a transaction was indexed cannot be read.", key, "indexed");
+  /** A transaction was indexed. */
+  indexed(key: Uint8Array): void {
+    this.#indexed.push(readU53(key));
   }
 
   conclude(head: Head): void {

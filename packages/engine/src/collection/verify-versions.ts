@@ -12,7 +12,7 @@ import type { Head } from "./head.ts";
 import { OrdinalSet } from "./ordinal-set.ts";
 import { recentBlockBytes, recentRowBytes, rowsOf } from "./recent-entries.ts";
 import { operationBytes, RecordReader } from "./record.ts";
-import { decodeVersion, rootHash, type VersionEntry, versionEntryBytes } from "./versions.ts";
+import { decodeVersion, rootHash, type VersionEntry } from "./versions.ts";
 
 /** Receives the records of the collection by ascending ordinal. */
 type ContentsCheck = {
@@ -47,30 +47,12 @@ export class VersionCheck {
 
   /** Checks an entry of `versions`, in order. */
   version(key: Uint8Array, body: Uint8Array): void {
-    const version = key.length === 8 ? readU53(key) : -1;
-    if (version < 0 || body.length !== versionEntryBytes)
-      this.#find({
-        kind: "version",
-        table: "versions",
-        key: toHex(key),
-        message: "An entry of the log has the wrong length.",
-      });
-    else this.#entries.push(decodeVersion(version, body));
+    this.#entries.push(decodeVersion(readU53(key), body));
   }
 
   /** Checks a part of the closed ordinals of a version, in order. */
   closed(key: Uint8Array, body: Uint8Array): void {
-    const version = key.length === 12 ? readU53(key) : -1;
-    if (version < 0 || body.length % 4 !== 0 || body.length === 0) {
-      this.#find({
-        kind: "version",
-        table: "closed",
-        key: toHex(key),
-        message: "A list of closed ordinals has the wrong length.",
-      });
-      return;
-    }
-    const part = readU32Key(key, 8);
+    const [version, part] = [readU53(key), readU32Key(key, 8)];
     const expected = this.#nextPart.get(version) ?? 0;
     if (part > expected)
       this.#bad(version, `Of the ordinals that version ${version} closed, part ${expected} is missing.`);
@@ -227,10 +209,6 @@ export class LogCheck {
 
   /** Checks a block of entries, in order. */
   block(key: Uint8Array, body: Uint8Array): void {
-    if (key.length !== 8 || body.length !== recentBlockBytes) {
-      this.#bad("A block of log entries has the wrong length.", "recent", key);
-      return;
-    }
     for (const { sequence } of rowsOf(body)) {
       if (sequence <= this.#lastOfBlocks)
         this.#bad(`The log entry ${sequence} comes after entry ${this.#lastOfBlocks}.`, "recent", key);

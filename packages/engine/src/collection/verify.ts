@@ -12,7 +12,7 @@
 // The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
 import type { Finding } from "@quiverdb/protocol/shapes/check";
-import { compareBytes, lenientText, readU32Key, readU53, text, toHex } from "../base/bytes.ts";
+import { compareBytes, readU32Key, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { SpoolFile } from "../storage/spool-files.ts";
@@ -20,7 +20,15 @@ import { payloadOf } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { isKnownFormat, requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
-import { collectionTables, formatNumbers, metaKeys } from "./tables.ts";
+import {
+  collectionTables,
+  declarationOf,
+  formatNumbers,
+  isWellShaped,
+  metaKeys,
+  type TableName,
+  tables,
+} from "./tables.ts";
 import { RecordCheck } from "./verify-records.ts";
 import { TransactionCheck } from "./verify-transactions.ts";
 import { LogCheck, VersionCheck } from "./verify-versions.ts";
@@ -29,9 +37,8 @@ import { LogCheck, VersionCheck } from "./verify-versions.ts";
  * Whether the store stays usable in spite of a finding of a quick check: only the value of this one key is damaged, and reading it
  * fails with an error (C1). All other damage could hide or falsify data that is itself intact.
  */
-export function isBearable({ kind, table, derived }: Finding): boolean {
-  if (derived === true) return true;
-  return kind === "checksum" && (table === "records" || table === "dense" || table === "staged");
+export function isBearable({ kind, table = "", derived }: Finding): boolean {
+  return derived === true || (kind === "checksum" && declarationOf(table)?.isBearable === true);
 }
 
 export type Depth = "quick" | "full";
@@ -132,12 +139,12 @@ class Verification {
   #entry(table: string, { key, stored, isLong }: RawEntry): void {
     this.#count();
     if (!isLong) this.#value(table, key, stored);
-    else if (table === "records" || table === "dense") this.#records.note(table, key);
+    else if (declarationOf(table)?.isBulky) this.#note(table, key);
   }
 
   #longValues(): void {
     for (const table of collectionTables) {
-      if (table === "records" || table === "dense") continue;
+      if (declarationOf(table)?.isBulky) continue;
       for (const { key, stored, isLong } of this.#file.entries(table))
         if (isLong) this.#value(table, key, stored);
     }
@@ -156,10 +163,11 @@ class Verification {
       const dense = isOwn && !vector.done ? this.#vector(vector.value) : undefined;
       if (isOwn) vector = vectors.next();
       const body = stored && payloadOf("records", key, stored);
-      if (isLong) this.#value("records", key, stored);
-      if (body === undefined || key.length !== 4) continue;
-      const problem = this.#records.contentProblem(key, body, dense);
-      if (!problem) contents.add(readU32Key(key), body, dense);
+      if (isLong) this.#value("records", key, stored, body);
+      if (body === undefined || !tables.records.key.fits(key)) continue;
+      const ordinal = readU32Key(key);
+      const problem = this.#records.contentProblem(ordinal, body, dense);
+      if (!problem) contents.add(ordinal, body, dense);
     }
     for (; !vector.done; vector = vectors.next()) this.#vector(vector.value);
     contents.end();
@@ -168,7 +176,7 @@ class Verification {
   /** A vector of the second walk; undefined if it is damaged. */
   #vector({ key, stored, isLong }: RawEntry): Uint8Array | undefined {
     const body = stored && payloadOf("dense", key, stored);
-    if (isLong) this.#value("dense", key, stored);
+    if (isLong) this.#value("dense", key, stored, body);
     return body;
   }
 
@@ -176,36 +184,53 @@ class Verification {
     if (++this.#entries % progressEvery === 0) this.#options.onProgress?.(progressEvery);
   }
 
-  #value(table: string, key: Uint8Array, stored: Uint8Array | undefined): void {
-    const body = stored && payloadOf(table, key, stored);
+  #value(
+    table: string,
+    key: Uint8Array,
+    stored: Uint8Array | undefined,
+    body = stored && payloadOf(table, key, stored),
+  ): void {
     if (body === undefined) {
-      if (table === "staged") this.#transactions.note(key);
-      this.#options.onFinding({
-        kind: "checksum",
-        table,
-        key: toHex(key),
-        ...(table === "records" || table === "dense" ? this.#records.nameOf(table, key) : nameOf(table, key)),
-        message: `The value of key ${toHex(key)} in table '${table}' ${stored === undefined ? "cannot be read" : "fails its checksum"}.`,
-      });
-      return;
-    }
-    this.#checks[table]?.(key, body);
+      const problem = stored === undefined ? "cannot be read" : "fails its checksum";
+      this.#find("checksum", table, key, `The value of key ${toHex(key)} in table '${table}' ${problem}.`);
+      this.#note(table, key);
+    } else if (isWellShaped(table, key, body)) this.#checks[table as TableName](key, body);
+    else this.#misshapen(table, key);
   }
 
-  /** The check for the entries of each table. */
-  readonly #checks: Record<string, (key: Uint8Array, body: Uint8Array) => void> = {
+  /** Notes an entry whose value is damaged or not read yet. */
+  #note(table: string, key: Uint8Array): void {
+    if (!declarationOf(table)?.key.fits(key)) this.#misshapen(table, key);
+    else if (table === "staged") this.#transactions.note(key);
+    else if (table === "records" || table === "dense") this.#records.note(table, readU32Key(key));
+  }
+
+  #misshapen(table: string, key: Uint8Array): void {
+    const { kind, misshapen } = declarationOf(table) ?? {};
+    if (kind === undefined || misshapen === undefined) return;
+    this.#find(kind, table, key, typeof misshapen === "string" ? misshapen : misshapen(key));
+  }
+
+  #find(kind: Finding["kind"], table: string, key: Uint8Array, message: string): void {
+    const declared = declarationOf(table)?.key;
+    const names = declared?.fits(key) && declared.names?.(key);
+    this.#options.onFinding({ kind, table, key: toHex(key), ...names, message });
+  }
+
+  /** The check for the entries of each table, whose keys and values have the declared shape. */
+  readonly #checks: Record<TableName, (key: Uint8Array, body: Uint8Array) => void> = {
     meta: (key, body) => this.#meta(text(key), body),
     ids: (key, body) => this.#records.id(key, body),
     documents: (key) => this.#records.document(key),
-    records: (key, body) => this.#records.record(key, body),
-    dense: (key) => this.#records.note("dense", key),
+    records: (key, body) => this.#records.record(readU32Key(key), body),
+    dense: (key) => this.#records.note("dense", readU32Key(key)),
     versions: (key, body) => this.#versions.version(key, body),
     closed: (key, body) => this.#versions.closed(key, body),
     recent: (key, body) => this.#log.block(key, body),
     transactions: (key, body) => this.#transactions.transaction(key, body),
     staged: (key, body) => this.#transactions.staged(key, body),
     stagedIds: (key, body) => this.#transactions.stagedId(key, body),
-    indexed: (key, body) => this.#transactions.indexed(key, body),
+    indexed: (key) => this.#transactions.indexed(key),
   };
 
   #meta(key: string, body: Uint8Array): void {
@@ -273,8 +298,7 @@ class Verification {
 function openTransactionIn(directory: string): number | undefined {
   const file = new LmdbFile(directory);
   try {
-    const stored = file.get("meta", metaKeys.head);
-    const body = stored && payloadOf("meta", metaKeys.head, stored);
+    const body = file.get("meta", metaKeys.head);
     return body && decodeHead(body).openTransaction;
   } finally {
     file.close();
@@ -290,11 +314,4 @@ function rangeOf(from: Uint8Array | undefined, to: Uint8Array | undefined): stri
   if (from === undefined && to === undefined) return "";
   const [low, high] = [from && toHex(from), to && toHex(to)];
   return low === high ? ` (key ${low})` : ` (keys from ${low ?? "the first"} to ${high ?? "the last"})`;
-}
-
-/** The record id or version in a key, for tables whose keys are not ordinals. */
-function nameOf(table: string, key: Uint8Array): Partial<Finding> {
-  if (table === "ids" || table === "stagedIds") return { record_id: lenientText(key) };
-  if (table === "versions" || table === "closed") return key.length >= 8 ? { version: readU53(key) } : {};
-  return {};
 }

@@ -17,7 +17,7 @@ import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { readHead } from "./head.ts";
-import { afterPrefix, closedKey, versionKey } from "./tables.ts";
+import { afterPrefix, closedKey, tables, versionKey } from "./tables.ts";
 
 export type VersionEntry = {
   version: number;
@@ -37,7 +37,7 @@ export const closedPerPart = 65_536;
 export const hashBytes = 32;
 
 /** Bytes of a stored version entry. */
-export const versionEntryBytes = 56;
+const versionEntryBytes = tables.versions.value.bytes;
 
 export function writeVersion(writer: Writer, entry: VersionEntry): void {
   const { version, hash, live, firstOrdinal, opened } = entry;

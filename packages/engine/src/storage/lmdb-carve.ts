@@ -7,7 +7,7 @@
 // trailer matches a table is an entry of that table. Free pages are skipped, because their entries were deleted.
 
 import { invariant } from "../base/invariant.ts";
-import { LmdbFile, type RawEntry } from "./lmdb-file.ts";
+import { LmdbFile } from "./lmdb-file.ts";
 import { treeBytes } from "./lmdb-meta.ts";
 import {
   headerBytes,
@@ -62,12 +62,12 @@ function openAny(file: LmdbFile, node: LeafNode, tables: readonly string[]) {
   return undefined;
 }
 
-/** The entry at a place where `carve` has found it. */
-export function entryAt(file: LmdbFile, { page, at }: Place): RawEntry | undefined {
+/** The payload of an entry that `carve` has found. */
+export function payloadAt(file: LmdbFile, table: string, { page, at }: Place): Uint8Array | undefined {
   const bytes = file.page(page);
   const node = bytes && nodeAt(bytes, at);
-  if (node === undefined) return undefined;
-  return { key: node.key, stored: file.valueOf(node), isLong: node.flags === nodeFlags.overflow };
+  const stored = node && file.valueOf(node);
+  return stored && payloadOf(table, node.key, stored);
 }
 
 /**

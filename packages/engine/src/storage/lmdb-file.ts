@@ -35,6 +35,7 @@ import {
   u32At,
   u64At,
 } from "./lmdb-page.ts";
+import { payloadOf } from "./store.ts";
 
 /** A stored value. */
 export type RawEntry = {
@@ -172,7 +173,12 @@ export class LmdbFile {
     }
   }
 
-  /** The value of a key with its checksum trailer, which the caller may keep; undefined if it is absent or unreadable. */
+  /** The intact payloads of a table by ascending key, undefined for damaged ones. The caller may keep both. */
+  *payloads(table: string): Generator<[key: Uint8Array, payload: Uint8Array | undefined]> {
+    for (const { key, stored } of this.entries(table)) yield [key, stored && payloadOf(table, key, stored)];
+  }
+
+  /** The payload of a key, which the caller may keep; undefined if it is absent or damaged. */
   get(table: string, key: Uint8Array): Uint8Array | undefined {
     const tree = this.tables.get(table);
     let number = tree?.root ?? -1;
@@ -180,7 +186,7 @@ export class LmdbFile {
       const page = this.page(number);
       const count = page === undefined ? -1 : nodeCount(page);
       if (page === undefined || count < 1) return undefined;
-      if (u16At(page, 18) === pageFlags.leaf) return this.#getFromLeaf(page, count, key);
+      if (u16At(page, 18) === pageFlags.leaf) return this.#getFromLeaf(table, page, count, key);
       let child = 0;
       for (; child + 1 < count; child++) {
         const from = childAt(page, child + 1)?.from;
@@ -191,10 +197,12 @@ export class LmdbFile {
     return undefined;
   }
 
-  #getFromLeaf(page: Uint8Array, count: number, key: Uint8Array): Uint8Array | undefined {
+  #getFromLeaf(table: string, page: Uint8Array, count: number, key: Uint8Array): Uint8Array | undefined {
     for (let i = 0; i < count; i++) {
       const node = leafNode(page, i);
-      if (node !== undefined && compareBytes(node.key, key) === 0) return this.valueOf(node);
+      if (node === undefined || compareBytes(node.key, key) !== 0) continue;
+      const stored = this.valueOf(node);
+      return stored && payloadOf(table, key, stored);
     }
     return undefined;
   }

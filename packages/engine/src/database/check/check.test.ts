@@ -17,7 +17,13 @@ import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { u53Key, utf8 } from "../../base/bytes.ts";
 import { recentBlockBytes, recentRowBytes } from "../../collection/recent-entries.ts";
-import { collectionTables, metaKeys, ordinalKey } from "../../collection/tables.ts";
+import {
+  collectionTables,
+  declarationOf,
+  metaKeys,
+  ordinalKey,
+  type Table,
+} from "../../collection/tables.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import { spoolFile } from "../../storage/spool-files.ts";
 import type { Writer } from "../../storage/store.ts";
@@ -336,6 +342,29 @@ const wrongs: Case[] = [
   ["an indexed transaction that never was", "transaction", (w) => w.put("indexed", u53Key(99), u53Key(1))],
   ["a key that does not exist", "collection", (w) => w.put("meta", utf8("other"), utf8("{}"))],
 ];
+
+const tooLong = ({ bytes = 0 }: { bytes?: number }) => new Uint8Array(bytes + 1);
+
+it.each(collectionTables.filter((table) => table !== "meta"))(
+  "[Z2] an entry of '%s' that has not the declared shape is found",
+  async (table) => {
+    await fill();
+    const { key, value, kind } = declarationOf(table) as Table;
+    const hasShape = key.fits(tooLong(key));
+    await change((writer) =>
+      writer.put(table, hasShape ? utf8("v0") : tooLong(key), hasShape ? tooLong(value) : utf8("{}")),
+    );
+    const { findings } = await checkDirectory(directory);
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        kind,
+        table,
+        collection: "c",
+        message: expect.stringMatching(/^An? |^The /),
+      }),
+    );
+  },
+);
 
 it.each(wrongs)("[Z2] %s is found", async (_what, kind, act) => {
   await fill();

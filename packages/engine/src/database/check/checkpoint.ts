@@ -10,13 +10,13 @@
 import { existsSync } from "node:fs";
 import { deserialize } from "node:v8";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
-import { readU32Key, toHex, u32Key } from "../../base/bytes.ts";
+import { readU32Key, toHex } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { RecordReader } from "../../collection/record.ts";
-import { versionKey } from "../../collection/tables.ts";
+import { ordinalKey, versionKey } from "../../collection/tables.ts";
 import { decodeVersion } from "../../collection/versions.ts";
 import { InPlaceBuilders } from "../../index/builders.ts";
 import type { CheckpointMeta } from "../../index/checkpoint-adapter.ts";
@@ -25,7 +25,6 @@ import type { Kind } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
 import { CheckpointReader } from "../../process/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
-import { payloadOf } from "../../storage/store.ts";
 import { checkpointOf } from "../updaters.ts";
 import { differingOrdinals } from "./index-comparison.ts";
 
@@ -82,9 +81,7 @@ async function compare(
     reader.read(part, new Uint8Array(reader.lengthOf(part)));
   const meta = reader.meta as CheckpointMeta;
   if (meta.configuration !== configuration) return false;
-  const key = versionKey(meta.version);
-  const stored = file.get("versions", key);
-  const entry = stored && payloadOf("versions", key, stored);
+  const entry = file.get("versions", versionKey(meta.version));
   // A version that the log no longer contains cannot be compared; a start accepts it, too.
   if (entry !== undefined && toHex(decodeVersion(meta.version, entry).hash) !== meta.hash) return false;
   const state = deserialize(bytes) as unknown;
@@ -143,9 +140,7 @@ function assertHolds(index: Index, ordinals: Iterable<number>): void {
 }
 
 function vectorIn(file: LmdbFile, ordinal: number): Uint8Array {
-  const key = u32Key(ordinal);
-  const stored = file.get("dense", key);
-  const vector = stored && payloadOf("dense", key, stored);
+  const vector = file.get("dense", ordinalKey(ordinal));
   invariant(vector !== undefined, `the vector of ordinal ${ordinal} is missing or damaged`);
   return vector.slice();
 }
@@ -155,10 +150,9 @@ function* recordsIn(
   file: LmdbFile,
   end: number,
 ): Generator<[ordinal: number, record: RecordReader | undefined]> {
-  for (const { key, stored } of file.entries("records")) {
+  for (const [key, record] of file.payloads("records")) {
     const ordinal = readU32Key(key);
     if (ordinal >= end) return;
-    const record = stored && payloadOf("records", key, stored);
     yield [ordinal, record && new RecordReader(record)];
   }
 }

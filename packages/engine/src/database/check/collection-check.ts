@@ -11,7 +11,6 @@ import type { CollectionDefinition } from "../../collection/definition.ts";
 import { metaKeys } from "../../collection/tables.ts";
 import { verifyCollection } from "../../collection/verify.ts";
 import { LmdbFile } from "../../storage/lmdb-file.ts";
-import { payloadOf } from "../../storage/store.ts";
 import { checkpointPath } from "../updaters.ts";
 import { checkpointProblem } from "./checkpoint.ts";
 import type { IndexImage } from "./live.ts";
@@ -103,8 +102,7 @@ const ofCheckpoint = (kind: IndexKind, problem: string): Finding => ({
 });
 
 function definitionsIn(file: LmdbFile): IndexDefinitions | undefined {
-  const stored = file.get("meta", metaKeys.indexes);
-  const body = stored && payloadOf("meta", metaKeys.indexes, stored);
+  const body = file.get("meta", metaKeys.indexes);
   return body && (JSON.parse(text(body)) as IndexDefinitions);
 }
 

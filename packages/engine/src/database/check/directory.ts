@@ -9,7 +9,7 @@ import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CheckReport, Finding } from "@quiverdb/protocol/shapes/check";
-import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
+import type { CatalogEntry } from "../../collection/definition.ts";
 import { verifyCatalog } from "../../collection/verify-catalog.ts";
 import { catalogDirectory, collectionDirectory, collectionsDirectory } from "../../process/data-directory.ts";
 import { lockForReading } from "../../process/directory-lock.ts";
@@ -50,12 +50,14 @@ async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Pro
   const { entries, isWhole } = verifyCatalog(catalogDirectory(dataDir), (finding) => report.add(finding));
   const places = placesOf(dataDir, entries, isWhole);
   const wanted = places.filter(({ name }) => options.collection === undefined || name === options.collection);
-  for (const { name, internalId, definition } of wanted)
+  for (const { name, internalId, entry } of wanted) {
+    const definition = entry?.definition;
     await checkCollection(
       { name, definition, directory: collectionDirectory(dataDir, internalId) },
       report,
       (entries) => options.onProgress?.(name, entries),
     );
+  }
   checkSnapshots(dataDir, report, options);
   // Snapshots outlive their collection.
   const isNothing = wanted.length === 0 && report.snapshots === 0 && report.total === 0;
@@ -64,18 +66,19 @@ async function checkUnused(dataDir: string, options: DirectoryCheckOptions): Pro
   return report.toShape();
 }
 
-type Place = { name: string; internalId: string; definition: CollectionDefinition | undefined };
+/** Where a collection is. Without an entry in the catalog, it has the name of its directory. */
+export type Place = { name: string; internalId: string; entry: CatalogEntry | undefined };
 
 /** The collections of the catalog. If the catalog is damaged, also directories that it does not name. */
-function placesOf(dataDir: string, entries: readonly CatalogEntry[], isWhole: boolean): Place[] {
-  const places: Place[] = entries.map(({ internalId, definition }) => ({
-    name: definition.name,
-    internalId,
-    definition,
+export function placesOf(dataDir: string, entries: readonly CatalogEntry[], isWhole: boolean): Place[] {
+  const places: Place[] = entries.map((entry) => ({
+    name: entry.definition.name,
+    internalId: entry.internalId,
+    entry,
   }));
   if (isWhole || !existsSync(collectionsDirectory(dataDir))) return places;
   const known = new Set(places.map(({ internalId }) => internalId));
   for (const internalId of readdirSync(collectionsDirectory(dataDir)))
-    if (!known.has(internalId)) places.push({ name: internalId, internalId, definition: undefined });
+    if (!known.has(internalId)) places.push({ name: internalId, internalId, entry: undefined });
   return places;
 }

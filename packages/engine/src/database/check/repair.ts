@@ -6,6 +6,10 @@
 // collection whose definition is intact, with its intact records and its index definitions (the first start builds the indexes), the
 // keys and sessions, the intact snapshots, and the audit log. Versions start again at 1. Every record and snapshot that is lost is
 // reported.
+//
+// The records are written as new ones, in the order of their ordinals, and not as a backup that is then restored. Of two intact records
+// with one id, of which only the later may be live, the later one replaces the other; a restore refuses such a file. A backup begins with
+// its number of records and the hash of its version, so a failing disk would be read twice, and the file would need room beside the store.
 
 import "../../process/node-host.ts";
 import {
@@ -43,6 +47,7 @@ import { lockForReading } from "../../process/directory-lock.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import { SnapshotDirectory } from "../snapshots/snapshot-directory.ts";
 import { difference, problemWords, snapshotOf } from "../snapshots/snapshot-entry.ts";
+import { type Place, placesOf } from "./directory.ts";
 
 export type RepairOptions = {
   /** Called for everything that is lost. */
@@ -119,8 +124,8 @@ class Repair {
       };
       for (const [key, value] of credentials) change({ kind: "putCredential", key, value });
       const collections: Repaired["collections"][number][] = [];
-      for (const place of this.#places(entries, isWhole)) {
-        const done = await this.#collection(place.internalId, place.entry, change);
+      for (const place of placesOf(this.#from, entries, isWhole)) {
+        const done = await this.#collection(place, change);
         if (done !== undefined) collections.push(done);
       }
       for (const name of damagedNames)
@@ -196,26 +201,11 @@ class Repair {
     });
   }
 
-  /** The collections of the catalog. If the catalog is damaged, also directories that it does not name. */
-  #places(entries: readonly CatalogEntry[], isWhole: boolean) {
-    const places: { internalId: string; entry: CatalogEntry | undefined }[] = entries.map((entry) => ({
-      internalId: entry.internalId,
-      entry,
-    }));
-    const root = collectionsDirectory(this.#from);
-    if (isWhole || !existsSync(root)) return places;
-    for (const internalId of readdirSync(root))
-      if (!entries.some((entry) => entry.internalId === internalId))
-        places.push({ internalId, entry: undefined });
-    return places;
-  }
-
   async #collection(
-    internalId: string,
-    known: CatalogEntry | undefined,
+    { internalId, entry: known, ...place }: Place,
     change: (request: CatalogRequest) => void,
   ): Promise<Repaired["collections"][number] | undefined> {
-    let name = known?.definition.name ?? internalId;
+    let { name } = place;
     const directory = collectionDirectory(this.#from, internalId);
     if (!existsSync(join(directory, "data.mdb"))) {
       this.#lose(name, "The collection's file is missing: all its records are lost.");

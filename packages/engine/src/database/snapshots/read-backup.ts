@@ -8,13 +8,15 @@
 //
 // One file: verifying and applying read the same parts in the same order.
 
+import { blockKinds } from "@quiverdb/protocol/backup-format";
 import { limits } from "@quiverdb/protocol/limits";
-import { emptyBytes, fromHex, readU32Key, readU53, utf8 } from "../../base/bytes.ts";
+import { fromHex, readU32Key, readU53, utf8 } from "../../base/bytes.ts";
 import { formatBytes } from "../../collection/format.ts";
 import { writeHead } from "../../collection/head.ts";
 import { RecordReader } from "../../collection/record.ts";
-import { documentKey, metaKeys, ordinalKey } from "../../collection/tables.ts";
-import { trimVersions, versionEntryBytes } from "../../collection/versions.ts";
+import { deleteRecord, putRecord } from "../../collection/record-entries.ts";
+import { type LogTable, metaKeys, ordinalKey, type Table, tables } from "../../collection/tables.ts";
+import { trimVersions } from "../../collection/versions.ts";
 import type { Store, Writer } from "../../storage/store.ts";
 import { type BackupHeader, readHeader } from "./backup-header.ts";
 import { type Block, BlockReader, invalidSnapshot } from "./block-file.ts";
@@ -45,6 +47,10 @@ class Rows {
     return new Uint8Array(bytes.buffer, bytes.byteOffset + this.#at - length, length);
   }
 
+  takeValue({ bytes }: Table["value"]): Uint8Array {
+    return bytes === undefined ? this.takeSized() : this.take(bytes);
+  }
+
   takeSized(): Uint8Array {
     const head = this.take(4);
     return this.take(new DataView(head.buffer, head.byteOffset).getUint32(0, true));
@@ -55,20 +61,17 @@ type RecordRow = { ordinal: number; record: Uint8Array; reader: RecordReader; de
 
 /** Receives the rows of a file, in order. */
 type Visitor = {
-  version(key: Uint8Array, entry: Uint8Array): void;
-  closed(key: Uint8Array, ordinals: Uint8Array): void;
+  log(table: LogTable, key: Uint8Array, value: Uint8Array): void;
   record(row: RecordRow): void;
   /** Called after each block. */
   blockEnd(position: number): void;
 };
 
-const order = { header: 0, versions: 1, closed: 2, records: 3, end: 4 } as const;
-
 /** Walks a file, with all checks that need no other file. */
 function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor): BackupHeader {
   let header: BackupHeader | null = null;
   let visitor: Visitor | null = null;
-  let last = 0;
+  let last: number = blockKinds.header;
   let lastVersion = -1;
   let lastOrdinal = -1;
   for (const block of reader.blocks()) {
@@ -83,25 +86,23 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
       continue;
     }
     if (header === null || visitor === null) throw damaged("does not begin with its header");
-    if (order[kind] < last) throw damaged("has its blocks in another order");
-    last = order[kind];
+    if (blockKinds[kind] < last) throw damaged("has its blocks in another order");
+    last = blockKinds[kind];
     const rows = new Rows(block);
     let count = 0;
     for (; !rows.isOver; count++) {
-      if (kind === "versions") {
-        const key = rows.take(8);
+      if (kind === "versions" || kind === "closed") {
+        const { key: ofKey, value: ofValue } = tables[kind];
+        const key = rows.take(ofKey.bytes);
         const version = readU53(key);
-        if (version <= lastVersion || version > header.version) throw damaged("has a version out of order");
-        lastVersion = version;
-        visitor.version(key, rows.take(versionEntryBytes));
-      } else if (kind === "closed") {
-        const key = rows.take(12);
-        const version = readU53(key);
-        if (version > header.version || version <= (header.since?.version ?? -1))
+        if (kind === "versions") {
+          if (version <= lastVersion || version > header.version) throw damaged("has a version out of order");
+          lastVersion = version;
+        } else if (version > header.version || version <= (header.since?.version ?? -1))
           throw damaged("has closed records of a version that it does not have");
-        const ordinals = rows.takeSized();
-        if (ordinals.length % 4 !== 0) throw damaged("has half an ordinal");
-        visitor.closed(key, ordinals);
+        const value = rows.takeValue(ofValue);
+        if (!ofValue.fits(value)) throw damaged("has half an ordinal");
+        visitor.log(kind, key, value);
       } else {
         const row = recordRow(rows, header, damaged);
         if (row.ordinal <= lastOrdinal) throw damaged("has a record out of order");
@@ -157,8 +158,7 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
   const reader = new BlockReader(file);
   let records = 0;
   const header = walk(reader, () => ({
-    version: () => undefined,
-    closed: () => undefined,
+    log: () => undefined,
     record: () => {
       records++;
     },
@@ -215,10 +215,9 @@ export function applyBackup(store: Store, file: number, versionsKept: number, on
   const reader = new BlockReader(file);
   const batches = new Batches(store);
   const header = walk(reader, (of) => ({
-    version: (key, entry) => put(batches, "versions", key, entry),
-    closed: (key, ordinals) => {
-      put(batches, "closed", key, ordinals);
-      if (of.since !== null) closeOrdinals(batches, ordinals, of.first_ordinal, reader);
+    log: (table, key, value) => {
+      put(batches, table, key, value);
+      if (table === "closed" && of.since !== null) closeOrdinals(batches, value, of.first_ordinal, reader);
     },
     record: (row) => openRecord(batches, row),
     blockEnd: (read) => onRead(read, reader.size),
@@ -258,31 +257,21 @@ function closeOrdinals(batches: Batches, ordinals: Uint8Array, end: number, read
     // Newer ones were created and removed between the two versions.
     if (ordinal >= end) continue;
     batches.add(2 * pageBytes, (writer) => {
-      const key = ordinalKey(ordinal);
-      const stored = writer.get("records", key);
+      const stored = writer.get("records", ordinalKey(ordinal));
       if (stored === undefined)
         throw invalidSnapshot("damaged", reader.position, `closes ordinal ${ordinal}, which does not exist`);
       const record = new RecordReader(stored.slice());
       writer.delete("ids", record.idBytes);
-      writer.delete("records", key);
-      writer.delete("dense", key);
-      const document = record.documentIdBytes;
-      if (document.length > 0) writer.delete("documents", documentKey(document, ordinal));
+      deleteRecord(writer, ordinal, record);
     });
   }
 }
 
 function openRecord(batches: Batches, { ordinal, record, dense }: RecordRow): void {
   const [ownRecord, ownDense] = [record.slice(), dense.slice()];
-  batches.add(record.length + dense.length + pageBytes, (writer) => {
-    const key = ordinalKey(ordinal);
-    const reader = new RecordReader(ownRecord);
-    writer.put("ids", reader.idBytes, key);
-    writer.put("records", key, ownRecord);
-    if (ownDense.length > 0) writer.put("dense", key, ownDense);
-    const document = reader.documentIdBytes;
-    if (document.length > 0) writer.put("documents", documentKey(document, ordinal), emptyBytes);
-  });
+  batches.add(record.length + dense.length + pageBytes, (writer) =>
+    putRecord(writer, ordinal, ownRecord, ownDense),
+  );
 }
 
 /**

@@ -4,11 +4,10 @@
 // contains the log since a version that the log still has: the ordinals that were closed since, and the live records that were
 // opened since. Blocks are filled row by row and written when they are full, so one or two blocks of memory suffice.
 //
-//   versions   rows of u53 version | version entry, as it is stored
-//   closed     rows of u53 version | u32 part | u32 bytes | ordinals
-//   records    rows of u32 ordinal | u32 bytes | record | u32 bytes | dense vector, both as they are stored
+//   versions, closed   rows of key | value, as they are stored; a value that may have several lengths after its length
+//   records            rows of ordinal | u32 bytes | record | u32 bytes | dense vector, both as they are stored
 //
-// A restore rebuilds the tables that follow from these (ids, documents). A backup contains no transactions.
+// tables.ts declares which tables a backup has, and which ones a restore derives. A backup contains no transactions.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
@@ -18,7 +17,7 @@ import { readIndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { readHead } from "../../collection/head.ts";
 import { RecordReader } from "../../collection/record.ts";
-import { ordinalKey, versionKey } from "../../collection/tables.ts";
+import { logTables, ordinalKey, type Table, tables, versionKey } from "../../collection/tables.ts";
 import { oldestVersion, readVersion } from "../../collection/versions.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import { type BackupHeader, headerBytes, headerOf } from "./backup-header.ts";
@@ -47,20 +46,17 @@ export function writeBackup(
   const blocks = new BlockWriter(file);
   blocks.block("header", headerBytes(header), 1);
   const from = since ? { start: versionKey(since.version + 1) } : {};
-  const versions = new RowBlocks(blocks, "versions");
-  for (const [key, value] of readTxn.entries("versions", from))
-    versions.row((out) => {
-      out.bytes(key);
-      out.bytes(value);
-    });
-  versions.flush();
-  const closed = new RowBlocks(blocks, "closed");
-  for (const [key, value] of readTxn.entries("closed", from))
-    closed.row((out) => {
-      out.bytes(key);
-      writeSized(out, value);
-    });
-  closed.flush();
+  for (const table of logTables) {
+    const log = new RowBlocks(blocks, table);
+    const { bytes }: Table["value"] = tables[table].value;
+    for (const [key, value] of readTxn.entries(table, from))
+      log.row((out) => {
+        out.bytes(key);
+        if (bytes === undefined) writeSized(out, value);
+        else out.bytes(value);
+      });
+    log.flush();
+  }
   const records = new RowBlocks(blocks, "records");
   // An estimate: not all ordinals are live, and for an incremental backup the number of live ones is unknown.
   const total = since ? Math.min(head.live, head.nextOrdinal - header.first_ordinal) : head.live;
