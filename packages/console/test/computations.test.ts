@@ -6,7 +6,7 @@ import { principalCoordinates, randomFrom } from "../src/map/pca.ts";
 import { addressOf, exampleOf, operationsOf } from "../src/openapi.ts";
 import { parseMetrics, quantile, Reading, rate } from "../src/prometheus.ts";
 import { hrefOf, parseRoute } from "../src/route.ts";
-import { parseFilter, parseTerms, parseVector } from "../src/written.ts";
+import { narrowed, parseFilter, parseTerms, parseVector } from "../src/written.ts";
 
 /** The value that a generator returns. */
 function resultOf<T>(generator: Generator<unknown, T>): T {
@@ -245,6 +245,12 @@ test("[U7] what is written into a field is read, or it is said what is wrong", (
   expect(parseFilter(" ")).toBeUndefined();
   expect(parseFilter('{"a": 1}')).toEqual({ a: 1 });
   expect(() => parseFilter("{")).toThrow("not JSON");
+  expect(parseFilter(" a = 1")).toEqual({ field: "a", eq: 1 });
+  expect(() => parseFilter("a = b")).toThrow(
+    "expected a value: a number, true, false, or a text in quotes such as 'red', at character 5:",
+  );
+  expect(narrowed("", "a b", "it's")).toBe('`a b` = "it\'s"');
+  expect(narrowed("a = 1 or b = 2", "c", true)).toBe("(a = 1 or b = 2) and c = true");
 });
 
 test("[U6] the address of a page survives every name of a collection", () => {

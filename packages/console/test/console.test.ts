@@ -666,6 +666,140 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await page.getByText("results in").waitFor();
   });
 
+  test("[U8] a filter is written in the language of the command, and the values of declared fields narrow it", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/records");
+    const status = page.getByRole("status");
+    await status.getByText("597 records").waitFor();
+    const notesOf = client.collection("notes");
+    const facets = page.getByRole("region", { name: "Values of fields" });
+    const [most] = await notesOf.facet({ field: "year", limit: 1 });
+    const shown = facets.getByRole("listitem").filter({ hasText: String(most.value) });
+    expect(await shown.textContent()).toBe(`${most.value}${most.count}`);
+    await page.getByLabel("Filter").fill("subject in ('music', 'chess') and year >= 2010");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    const filter = { subject: { in: ["music", "chess"] }, year: { gte: 2010 } };
+    await status.getByText(`${await notesOf.count(filter)} records match`).waitFor();
+    await facets.getByRole("button", { name: "Only subject chess" }).click();
+    await status
+      .getByText(`${await notesOf.count({ subject: "chess", year: { gte: 2010 } })} records match`)
+      .waitFor();
+    expect(await page.getByLabel("Filter").inputValue()).toBe(
+      'subject in ("music", "chess") and year >= 2010 and subject = "chess"',
+    );
+    // JSON is narrowed, too.
+    await page.getByLabel("Filter").fill('{"year": {"gte": 2010}}');
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await facets.getByRole("button", { name: "Only subject music" }).click();
+    await status
+      .getByText(`${await notesOf.count({ subject: "music", year: { gte: 2010 } })} records match`)
+      .waitFor();
+    await page.getByLabel("Filter").fill("subject = music");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByRole("alert").getByText("expected a value").waitFor();
+    expect(await page.getByRole("alert").getByText("^").textContent()).toContain("subject = music");
+  });
+
+  test("[U15] records are added, edited, exported, imported and deleted, one by one and by a filter", async () => {
+    const made = await client.createCollection({
+      name: "shelf",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+      store_raw_text: true,
+    });
+    await made.createMetadataIndex("n", "number");
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/shelf/records");
+    const dialog = page.getByRole("dialog");
+    const record = dialog.getByLabel("Record (JSON)");
+    const open = (name: string) => page.getByRole("button", { name, exact: true }).click();
+    const submit = (name: string) => dialog.getByRole("button", { name, exact: true }).click();
+    await open("Add a record");
+    expect(Object.keys(JSON.parse(await record.inputValue()))).toEqual([
+      "id",
+      "dense_values",
+      "sparse_indices",
+      "sparse_values",
+      "text",
+      "metadata",
+    ]);
+    await record.fill('{"id": "a", "dense_values": [1]}');
+    await submit("Save");
+    await dialog
+      .getByRole("alert")
+      .getByText("dense_values has 1 value, the collection's dimension is 2")
+      .waitFor();
+    await record.fill(
+      '{"id": "a", "dense_values": [1, 0], "sparse_indices": [7], "sparse_values": [0.5], "text": "bees", "metadata": {"n": 9007199254740993}}',
+    );
+    await submit("Save");
+    const panel = page.getByRole("complementary", { name: "Record a" });
+    await panel.getByText("9007199254740993").waitFor();
+    await open("Add a record");
+    await record.fill('{"id": "a", "dense_values": [0, 1]}');
+    await submit("Save");
+    await dialog.getByRole("alert").getByText("There is a record a already").waitFor();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    // What is not edited stays as it is.
+    await open("Edit");
+    await expect.poll(() => record.inputValue()).toContain('"n": 9007199254740993');
+    await record.fill((await record.inputValue()).replace("bees", "wasps"));
+    await submit("Save");
+    await panel.getByText("wasps").waitFor();
+    const json = await made.getJson("a");
+    expect(json).toContain("9007199254740993");
+    expect(JSON.parse(json)).toMatchObject({ dense_values: [1, 0], sparse_indices: [7], text: "wasps" });
+    await made.upsert(
+      Array.from({ length: 40 }, (_, n) => ({ id: `r${n}`, dense_values: [1, n], metadata: { n } })),
+    );
+    const show = async (filter: string, says: string) => {
+      await page.getByLabel("Filter").fill(filter);
+      await open("Show");
+      await page.getByRole("status").getByText(says).waitFor();
+    };
+    await show("n < 10", "10 records match");
+    const downloading = page.waitForEvent("download");
+    await open("Export");
+    await submit("Export");
+    const file = await (await downloading).path();
+    const exported = readFileSync(file, "utf8");
+    expect(
+      exported
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).id)
+        .sort(),
+    ).toEqual(Array.from({ length: 10 }, (_, n) => `r${n}`));
+    await open("Change all that match");
+    await dialog.getByText("Change 10 records").waitFor();
+    await dialog.getByLabel("Patch (JSON)").fill('{"seen": true}');
+    await submit("Change");
+    await page.getByRole("status").getByText("Changed 10 records.").waitFor();
+    expect(await made.count({ seen: true })).toBe(10);
+    await open("Delete all that match");
+    expect(await dialog.getByRole("button", { name: "Delete" }).isDisabled()).toBe(true);
+    await dialog.getByLabel("to confirm").fill("shelf");
+    await submit("Delete");
+    await page.getByRole("status").getByText("Deleted 10 records. 0 records match").waitFor();
+    expect(await made.count()).toBe(31);
+    await open("Import");
+    expect(await dialog.getByLabel("Collection").inputValue()).toBe("shelf");
+    await dialog
+      .getByLabel("File")
+      .setInputFiles({ name: "b.jsonl", mimeType: "text/plain", buffer: Buffer.from(exported) });
+    await submit("Import");
+    await page.getByRole("status").getByText("10 records match").waitFor();
+    await page.getByRole("table").getByRole("link", { name: "r3" }).click();
+    await open("Delete");
+    await submit("Delete");
+    await page.getByRole("status").getByText("Deleted r3.").waitFor();
+    expect([await made.has("r3"), await made.count()]).toEqual([false, 40]);
+    await client.deleteCollection("shelf");
+  });
+
   test("[U9] the map draws every record, by kind, and a click shows the record and its neighbours", async () => {
     const tab = await openTab();
     const { page } = tab;

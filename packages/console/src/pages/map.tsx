@@ -186,7 +186,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
         }}
       >
         <Field label={`Records, at most ${count(most)}`} type="number" value={wanted} set={setWanted} />
-        <Area label="Filter" value={filter} set={setFilter} placeholder='{"color": "red"}' />
+        <Area label="Filter" value={filter} set={setFilter} placeholder="color = 'red'" />
         <label class="field">
           <span>Colour by</span>
           <select value={field ?? ""} onChange={(event) => setField(event.currentTarget.value)}>

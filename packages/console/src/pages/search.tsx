@@ -184,7 +184,7 @@ function SearchForm({ name, facts, query, available }: TabProps & { available: r
           </fieldset>
         )}
         <Field label="Results" type="number" {...bound("topK")} />
-        <Area label="Filter" {...bound("filter")} placeholder='{"color": "red", "year": {"gte": 2020}}' />
+        <Area label="Filter" {...bound("filter")} placeholder="color = 'red' and year >= 2020" />
         <Check label="Explain" isOn={form.explain} set={(explain) => set({ explain })} />
         {hasDense && (
           <details open={place === "ef" || place === "diversity" || undefined}>
