@@ -970,12 +970,29 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     const tab = await openTab();
     const { page } = tab;
     let readings = 0;
+    // A server that has just started has no other.
+    await page.route("**/metrics/last-hour", (route) => route.fulfill({ json: { times: [], series: [] } }));
     await page.route("**/metrics", (route) => (readings++ === 0 ? route.continue() : route.abort()));
     await tab.go("metrics");
     await page
       .getByText(/, the last 1 second$/)
       .first()
       .waitFor();
+  });
+
+  test("[U10] the page of metrics begins with what the server has counted before", async () => {
+    const { results } = await client.collection("notes").search.text({ query: "bee" });
+    expect(results.length).toBeGreaterThan(0);
+    const tab = await openTab();
+    const { page } = tab;
+    await page.route("**/metrics", (route) => route.abort());
+    await tab.go("metrics");
+    const drawn = (name: RegExp) => page.getByRole("img", { name }).waitFor();
+    await drawn(/^Searches: .*text 0\.\d\/s/);
+    await drawn(/^Time of a search: .*text [\d.]+ ms/);
+    await drawn(/^Slow requests: above 100 ms [\d.]+ a minute, above 1 s [\d.]+ a minute/);
+    await drawn(/^Memory: process [\d.]+ MiB, indexes [\d.]+ [KM]iB, JavaScript [\d.]+ MiB, request bodies/);
+    await drawn(/^Indexed: .*notes 100 %/);
   });
 
   test("[U10] metrics are drawn from what the server counts", async () => {
