@@ -49,6 +49,8 @@ describe("principal components", () => {
       [400, 12, 1],
       [1_000, 40, 2],
       [300, 300, 3],
+      // The directions are those of every n-th.
+      [12_000, 10, 4],
     ]) {
       const { vectors, shares } = cloud(count, dimension, [9, 4, 2], seed);
       const found = resultOf(principalCoordinates(vectors, 3));

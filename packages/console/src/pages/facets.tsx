@@ -36,7 +36,8 @@ export function Facets({
   );
   if (!facts.areIndexesKnown) return null;
   return (
-    <section class="card stack" aria-label="Values of fields">
+    <section class="card stack" aria-labelledby="values-of-fields">
+      <h2 id="values-of-fields">Values of fields</h2>
       {fields.length === 0 && (
         <p class="muted small">
           Fields that are declared show their values here.{" "}
