@@ -65,7 +65,7 @@ export async function importFile(
     for await (const { number, json, share } of linesOf(file)) {
       signal.throwIfAborted();
       if (json.trim() === "") continue;
-      batch.push({ number, json, record: recordOf(number, json) });
+      batch.push({ number, json, record: recordOf(`Line ${number}`, json) });
       chars += json.length;
       if (batch.length >= batchLines || chars >= batchCharsMax) await send(share);
     }
@@ -107,17 +107,17 @@ async function* linesOf(
   }
 }
 
-/** @throws Error if the line is no object */
-function recordOf(number: number, json: string): Line["record"] {
+/** @param what the text is, for messages. @throws Error if it is no object */
+export function recordOf(what: string, json: string): Record<string, unknown> {
   let record: unknown;
   try {
     record = JSON.parse(json);
   } catch (cause) {
-    throw new Error(`Line ${number} is not JSON: ${(cause as Error).message}.`, { cause });
+    throw new Error(`${what} is not JSON: ${(cause as Error).message}.`, { cause });
   }
   if (typeof record === "object" && record !== null && !Array.isArray(record))
-    return record as Line["record"];
-  throw new Error(`Line ${number} is not a record. Expected an object such as {"id": "a", "text": "..."}.`);
+    return record as Record<string, unknown>;
+  throw new Error(`${what} is not a record. Expected an object such as {"id": "a", "text": "..."}.`);
 }
 
 /** The error of a request with the number of the line in place of the position in the request. */
@@ -125,12 +125,14 @@ function faultOf(error: unknown, batch: readonly Line[]): unknown {
   const position = isQuiverError(error) ? /\bvectors\[(\d+)\]/.exec(error.message) : null;
   const line = batch[Number(position?.[1])];
   if (line === undefined) return error;
-  // The client adds how many records of the request came before; of a batch there are none.
-  const words = messageOf(error)
-    .replaceAll(`vectors[${position?.[1]}].`, "")
-    .replaceAll(/vectors\[\d+\]/g, "the record");
-  return new Error(`Line ${line.number}: ${words}`, { cause: error });
+  return new Error(`Line ${line.number}: ${wordsOfRecord(error, Number(position?.[1]))}`, { cause: error });
 }
+
+/** An error of a request in words about one of its records. The client adds how many came before; of a request of its own there are none. */
+export const wordsOfRecord = (error: unknown, position: number): string =>
+  messageOf(error)
+    .replaceAll(`vectors[${position}].`, "")
+    .replaceAll(/vectors\[\d+\]/g, "the record");
 
 async function dropIfEmpty(collection: Collection): Promise<void> {
   const { vectors_count } = await collection.describe();

@@ -32,6 +32,17 @@ export function indented(text: string): string {
   return shown;
 }
 
+/** A record to be edited: a line for each member that has a value, and lines of their own for the metadata. @param json text of a record */
+export function editable(json: string): string {
+  const members = Object.entries(JSON.parse(json)).flatMap(([name, value]) => {
+    const text = memberOf(json, name);
+    if (value === null || text === undefined) return [];
+    const shown = name === "metadata" ? indented(text).replaceAll("\n", "\n  ") : text;
+    return [`  ${JSON.stringify(name)}: ${shown}`];
+  });
+  return `{\n${members.join(",\n")}\n}`;
+}
+
 /** The text of a member of an object; undefined if it has no such member. @param json text of an object */
 export function memberOf(json: string, name: string): string | undefined {
   const tokens = tokensOf(json);

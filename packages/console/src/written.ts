@@ -1,15 +1,27 @@
 // How is what a user writes into a field read?
 
-import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { readWhere } from "@quiverdb/client/read-where";
+import { writeWhere } from "@quiverdb/client/write-where";
+import type { Filter, FilterValue } from "@quiverdb/protocol/shapes/filter";
 
-/** A filter as JSON; undefined if nothing is written. @throws Error that says what is wrong */
+/** A filter as JSON, or in the language of `--where`; undefined if nothing is written. @throws Error that says what is wrong, and where */
 export function parseFilter(text: string): Filter | undefined {
   if (text.trim() === "") return undefined;
+  if (!text.trimStart().startsWith("{")) return readWhere(text);
   try {
     return JSON.parse(text) as Filter;
   } catch (error) {
     throw new Error(`The filter is not JSON: ${(error as Error).message}`);
   }
+}
+
+/** The filter with one more condition. @param text a filter that the server accepts, or nothing */
+export function narrowed(text: string, field: string, value: FilterValue): string {
+  const condition = { field, eq: value };
+  const before = parseFilter(text);
+  if (before === undefined) return writeWhere(condition);
+  const { and = [before] } = before as { readonly and?: readonly Filter[] };
+  return writeWhere({ and: [...and, condition] });
 }
 
 /** Numbers, in brackets or not, between commas or blanks. @throws Error */

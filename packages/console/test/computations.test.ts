@@ -4,9 +4,9 @@ import { colorsOf } from "../src/map/colors.ts";
 import { arrange, firstTwo } from "../src/map/layout.ts";
 import { principalCoordinates, randomFrom } from "../src/map/pca.ts";
 import { addressOf, exampleOf, operationsOf } from "../src/openapi.ts";
-import { parseMetrics, quantile, Reading, rate } from "../src/prometheus.ts";
+import { parseMetrics, quantile, Reading, rate, readingsOf, withReading } from "../src/prometheus.ts";
 import { hrefOf, parseRoute } from "../src/route.ts";
-import { parseFilter, parseTerms, parseVector } from "../src/written.ts";
+import { narrowed, parseFilter, parseTerms, parseVector } from "../src/written.ts";
 
 /** The value that a generator returns. */
 function resultOf<T>(generator: Generator<unknown, T>): T {
@@ -49,6 +49,8 @@ describe("principal components", () => {
       [400, 12, 1],
       [1_000, 40, 2],
       [300, 300, 3],
+      // The directions are those of every n-th.
+      [12_000, 10, 4],
     ]) {
       const { vectors, shares } = cloud(count, dimension, [9, 4, 2], seed);
       const found = resultOf(principalCoordinates(vectors, 3));
@@ -181,6 +183,33 @@ describe("[U10] metrics", () => {
     expect(quantile(before, after, "seconds", 0.75)).toBeCloseTo(0.1 + 0.9 / 2);
     expect(quantile(before, before, "seconds", 0.5)).toBeUndefined();
   });
+
+  test("[U10] of an hour are as dense as they are needed, and never closer than a second", () => {
+    const times = [0, 30_000, 60_000];
+    const hour = readingsOf(
+      {
+        times,
+        series: [
+          { name: "a", labels: { route: "x" }, values: [null, 1, 5] },
+          { name: "a", labels: { route: "y" }, values: [2, 2, 2] },
+        ],
+      },
+      1_000_000,
+    );
+    expect(hour.map(({ atMs }) => atMs)).toEqual([940_000, 970_000, 1_000_000]);
+    expect(hour.map((reading) => reading.sum("a"))).toEqual([2, 3, 7]);
+    expect(rate(hour[1], hour[2], "a", ({ route }) => route === "x")).toBeCloseTo(4 / 30);
+    let readings = hour;
+    for (let ms = 1_000_010; ms < 6_000_000; ms += 2_000)
+      readings = withReading(readings, new Reading([], ms));
+    // The reading that the hour ends with was 10 ms old.
+    expect(readings.some(({ atMs }) => atMs === 1_000_000)).toBe(false);
+    const ages = readings.map(({ atMs }) => (readings.at(-1)?.atMs ?? 0) - atMs);
+    expect(ages.filter((age) => age <= 300_000)).toHaveLength(151);
+    expect(ages.filter((age) => age > 300_000).length).toBeLessThan(140);
+    expect(Math.max(...ages)).toBeGreaterThan(3_500_000);
+    expect(Math.max(...ages)).toBeLessThanOrEqual(3_600_000);
+  });
 });
 
 describe("[U10] an operation", () => {
@@ -245,6 +274,12 @@ test("[U7] what is written into a field is read, or it is said what is wrong", (
   expect(parseFilter(" ")).toBeUndefined();
   expect(parseFilter('{"a": 1}')).toEqual({ a: 1 });
   expect(() => parseFilter("{")).toThrow("not JSON");
+  expect(parseFilter(" a = 1")).toEqual({ field: "a", eq: 1 });
+  expect(() => parseFilter("a = b")).toThrow(
+    "expected a value: a number, true, false, or a text in quotes such as 'red', at character 5:",
+  );
+  expect(narrowed("", "a b", "it's")).toBe('`a b` = "it\'s"');
+  expect(narrowed("a = 1 or b = 2", "c", true)).toBe("(a = 1 or b = 2) and c = true");
 });
 
 test("[U6] the address of a page survives every name of a collection", () => {

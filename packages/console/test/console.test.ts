@@ -666,6 +666,140 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await page.getByText("results in").waitFor();
   });
 
+  test("[U8] a filter is written in the language of the command, and the values of declared fields narrow it", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/records");
+    const status = page.getByRole("status");
+    await status.getByText("597 records").waitFor();
+    const notesOf = client.collection("notes");
+    const facets = page.getByRole("region", { name: "Values of fields" });
+    const [most] = await notesOf.facet({ field: "year", limit: 1 });
+    const shown = facets.getByRole("listitem").filter({ hasText: String(most.value) });
+    expect(await shown.textContent()).toBe(`${most.value}${most.count}`);
+    await page.getByLabel("Filter").fill("subject in ('music', 'chess') and year >= 2010");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    const filter = { subject: { in: ["music", "chess"] }, year: { gte: 2010 } };
+    await status.getByText(`${await notesOf.count(filter)} records match`).waitFor();
+    await facets.getByRole("button", { name: "Only subject chess" }).click();
+    await status
+      .getByText(`${await notesOf.count({ subject: "chess", year: { gte: 2010 } })} records match`)
+      .waitFor();
+    expect(await page.getByLabel("Filter").inputValue()).toBe(
+      'subject in ("music", "chess") and year >= 2010 and subject = "chess"',
+    );
+    // JSON is narrowed, too.
+    await page.getByLabel("Filter").fill('{"year": {"gte": 2010}}');
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await facets.getByRole("button", { name: "Only subject music" }).click();
+    await status
+      .getByText(`${await notesOf.count({ subject: "music", year: { gte: 2010 } })} records match`)
+      .waitFor();
+    await page.getByLabel("Filter").fill("subject = music");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByRole("alert").getByText("expected a value").waitFor();
+    expect(await page.getByRole("alert").getByText("^").textContent()).toContain("subject = music");
+  });
+
+  test("[U15] records are added, edited, exported, imported and deleted, one by one and by a filter", async () => {
+    const made = await client.createCollection({
+      name: "shelf",
+      dense_vector: { enabled: true, dimension: 2 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+      store_raw_text: true,
+    });
+    await made.createMetadataIndex("n", "number");
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/shelf/records");
+    const dialog = page.getByRole("dialog");
+    const record = dialog.getByLabel("Record (JSON)");
+    const open = (name: string) => page.getByRole("button", { name, exact: true }).click();
+    const submit = (name: string) => dialog.getByRole("button", { name, exact: true }).click();
+    await open("Add a record");
+    expect(Object.keys(JSON.parse(await record.inputValue()))).toEqual([
+      "id",
+      "dense_values",
+      "sparse_indices",
+      "sparse_values",
+      "text",
+      "metadata",
+    ]);
+    await record.fill('{"id": "a", "dense_values": [1]}');
+    await submit("Save");
+    await dialog
+      .getByRole("alert")
+      .getByText("dense_values has 1 value, the collection's dimension is 2")
+      .waitFor();
+    await record.fill(
+      '{"id": "a", "dense_values": [1, 0], "sparse_indices": [7], "sparse_values": [0.5], "text": "bees", "metadata": {"n": 9007199254740993}}',
+    );
+    await submit("Save");
+    const panel = page.getByRole("complementary", { name: "Record a" });
+    await panel.getByText("9007199254740993").waitFor();
+    await open("Add a record");
+    await record.fill('{"id": "a", "dense_values": [0, 1]}');
+    await submit("Save");
+    await dialog.getByRole("alert").getByText("There is a record a already").waitFor();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    // What is not edited stays as it is.
+    await open("Edit");
+    await expect.poll(() => record.inputValue()).toContain('"n": 9007199254740993');
+    await record.fill((await record.inputValue()).replace("bees", "wasps"));
+    await submit("Save");
+    await panel.getByText("wasps").waitFor();
+    const json = await made.getJson("a");
+    expect(json).toContain("9007199254740993");
+    expect(JSON.parse(json)).toMatchObject({ dense_values: [1, 0], sparse_indices: [7], text: "wasps" });
+    await made.upsert(
+      Array.from({ length: 40 }, (_, n) => ({ id: `r${n}`, dense_values: [1, n], metadata: { n } })),
+    );
+    const show = async (filter: string, says: string) => {
+      await page.getByLabel("Filter").fill(filter);
+      await open("Show");
+      await page.getByRole("status").getByText(says).waitFor();
+    };
+    await show("n < 10", "10 records match");
+    const downloading = page.waitForEvent("download");
+    await open("Export");
+    await submit("Export");
+    const file = await (await downloading).path();
+    const exported = readFileSync(file, "utf8");
+    expect(
+      exported
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).id)
+        .sort(),
+    ).toEqual(Array.from({ length: 10 }, (_, n) => `r${n}`));
+    await open("Change all that match");
+    await dialog.getByText("Change 10 records").waitFor();
+    await dialog.getByLabel("Patch (JSON)").fill('{"seen": true}');
+    await submit("Change");
+    await page.getByRole("status").getByText("Changed 10 records.").waitFor();
+    expect(await made.count({ seen: true })).toBe(10);
+    await open("Delete all that match");
+    expect(await dialog.getByRole("button", { name: "Delete" }).isDisabled()).toBe(true);
+    await dialog.getByLabel("to confirm").fill("shelf");
+    await submit("Delete");
+    await page.getByRole("status").getByText("Deleted 10 records. 0 records match").waitFor();
+    expect(await made.count()).toBe(31);
+    await open("Import");
+    expect(await dialog.getByLabel("Collection").inputValue()).toBe("shelf");
+    await dialog
+      .getByLabel("File")
+      .setInputFiles({ name: "b.jsonl", mimeType: "text/plain", buffer: Buffer.from(exported) });
+    await submit("Import");
+    await page.getByRole("status").getByText("10 records match").waitFor();
+    await page.getByRole("table").getByRole("link", { name: "r3" }).click();
+    await open("Delete");
+    await submit("Delete");
+    await page.getByRole("status").getByText("Deleted r3.").waitFor();
+    expect([await made.has("r3"), await made.count()]).toEqual([false, 40]);
+    await client.deleteCollection("shelf");
+  });
+
   test("[U9] the map draws every record, by kind, and a click shows the record and its neighbours", async () => {
     const tab = await openTab();
     const { page } = tab;
@@ -836,12 +970,104 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     const tab = await openTab();
     const { page } = tab;
     let readings = 0;
+    // A server that has just started has no other.
+    await page.route("**/metrics/last-hour", (route) => route.fulfill({ json: { times: [], series: [] } }));
     await page.route("**/metrics", (route) => (readings++ === 0 ? route.continue() : route.abort()));
     await tab.go("metrics");
     await page
       .getByText(/, the last 1 second$/)
       .first()
       .waitFor();
+  });
+
+  test("[U9] the map shows the record under the pointer, and lights the hits of a search", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    await tab.go("collections/notes/search?kind=text&text=bee");
+    await page.getByText("results in").waitFor();
+    await page.getByRole("link", { name: "Show on the map" }).click();
+    const { results } = await client.collection("notes").search.text({ query: "bee" });
+    await page.getByRole("status").getByText(`${results.length} hits of the search`).waitFor();
+    await page.getByLabel("Layout").getByText("PCA").click();
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByText("597 of 597 records").waitFor();
+    const rings = page.locator(".mark.hit");
+    expect(await rings.evaluateAll((all) => all.map((each) => (each as HTMLElement).dataset.id))).toEqual(
+      results.map(({ id }) => id),
+    );
+    const lit = await pictureOf(page);
+    const ring = await rings.first().boundingBox();
+    if (ring === null) throw new Error("a hit has no ring");
+    await page.mouse.move(ring.x + ring.width / 2, ring.y + ring.height / 2);
+    const tip = page.getByRole("tooltip");
+    await tip.getByText(/^note-\d{5}$/).waitFor();
+    await tip.getByText("subject").waitFor();
+    await page.mouse.move(2, 2);
+    await tip.waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Light all records" }).click();
+    await rings.first().waitFor({ state: "detached" });
+    expect(await changed(page, lit, await pictureOf(page))).toBeGreaterThan(1_000);
+  });
+
+  test("[U9] a map of many records shows the first ones while it reads the others", async () => {
+    const many = await client.createCollection({
+      name: "many",
+      dense_vector: { enabled: true, dimension: 2 },
+    });
+    await many.upsert(
+      Array.from({ length: 2_500 }, (_, i) => ({ id: `r${i}`, dense_values: [i % 50, i % 7] })),
+    );
+    const tab = await openTab();
+    const { page } = tab;
+    const isOver = Promise.withResolvers<void>();
+    let asked = 0;
+    await page.context().route("**/vectors/scroll", async (route) => {
+      if (asked++ > 0) await isOver.promise;
+      await route.continue();
+    });
+    await tab.go("collections/many/map");
+    await page.getByRole("application", { name: "Map of 2,000 records" }).waitFor();
+    isOver.resolve();
+    await page.getByRole("application", { name: "Map of 2,500 records" }).waitFor();
+    await client.deleteCollection("many");
+  });
+
+  test("[U9] the drawing of a map can be stopped, and begun again", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    const isAsked = Promise.withResolvers<void>();
+    const isOver = Promise.withResolvers<void>();
+    await page.context().route("**/vectors/scroll", async (route) => {
+      isAsked.resolve();
+      await isOver.promise;
+      await route.continue().catch(() => undefined);
+    });
+    await tab.go("collections/notes/map");
+    await isAsked.promise;
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("status").getByText("Stopped").waitFor();
+    isOver.resolve();
+    expect(await page.getByRole("button", { name: "Stop" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Draw" }).click();
+    await page.getByText("597 of 597 records").waitFor();
+  });
+
+  test("[U10] the page of metrics begins with what the server has counted before", async () => {
+    const { results } = await client.collection("notes").search.text({ query: "bee" });
+    expect(results.length).toBeGreaterThan(0);
+    const tab = await openTab();
+    const { page } = tab;
+    await page.route("**/metrics", (route) => route.abort());
+    await tab.go("metrics");
+    const drawn = (name: RegExp) => page.getByRole("img", { name }).waitFor();
+    await drawn(/^Searches: .*text [\d.]+\/s/);
+    await page
+      .getByRole("listitem")
+      .filter({ hasText: /^text [\d.]+ m?s$/ })
+      .waitFor();
+    await drawn(/^Slow requests: above 100 ms [\d.]+ a minute, above 1 s [\d.]+ a minute/);
+    await drawn(/^Memory: process [\d.]+ MiB, indexes [\d.]+ [KM]iB, JavaScript [\d.]+ MiB, request bodies/);
+    await drawn(/^Indexed: .*notes 100 %/);
   });
 
   test("[U10] metrics are drawn from what the server counts", async () => {
@@ -919,6 +1145,15 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
           where,
           0,
         ]);
+        if (width < 640) {
+          // Each row is a card: nothing is cut off, or has to be scrolled to.
+          const wide = `[...document.querySelectorAll("main *")].filter((each) => each.scrollWidth > each.clientWidth + 1 &&
+            ["auto", "scroll"].includes(getComputedStyle(each).overflowX) && !["PRE", "TEXTAREA"].includes(each.tagName)).map((each) => each.outerHTML)`;
+          expect([where, await of.evaluate(wide)]).toEqual([where, []]);
+          const unnamed = `[...document.querySelectorAll("td:not(:empty)")].filter((cell) =>
+            !cell.matches(":has(button)") && getComputedStyle(cell, "::before").content === "none").length`;
+          expect([where, await of.evaluate(unnamed)]).toEqual([where, 0]);
+        }
         await of.evaluate(axe);
         const run = `axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })`;
         const { violations } = (await of.evaluate(run)) as {
@@ -943,6 +1178,22 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await page.keyboard.press("Escape");
       await page.getByRole("button", { name: "Import a file" }).click();
       await inspect("the dialog of an import");
+      await tab.go("collections/notes/records");
+      await page.getByRole("button", { name: "Add a record" }).click();
+      await inspect("a new record");
+      await page.keyboard.press("Escape");
+      await page.getByLabel("Filter").fill("year > 2000 and");
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await page.getByRole("alert").waitFor();
+      await inspect("a filter that is wrong");
+      await page.getByLabel("Filter").fill("year > 2000");
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await page.getByRole("button", { name: "Delete all that match" }).click();
+      await inspect("a deletion by filter");
+      await page.keyboard.press("Escape");
+      await tab.go("collections/notes/map?kind=text&text=bee");
+      await page.getByText("hits of").waitFor();
+      await inspect("a map with the hits of a search");
       await tab.go("collections/notes/search?kind=hybrid&legs=dense,text&text=bee&like=note-00012");
       await page.getByText("Copy as TypeScript or curl").click();
       await page.getByText("Why").first().click();

@@ -41,7 +41,7 @@ import { docsPath, registerDocs } from "./operations/docs.ts";
 import { registerHealth, registerLive } from "./operations/health.ts";
 import { registerLlms } from "./operations/llms.ts";
 import type { ServerLog } from "./operations/log.ts";
-import { Metrics, type MetricsOfThread } from "./operations/metrics.ts";
+import { Metrics, type ThreadMetrics } from "./operations/metrics.ts";
 import { registerOpenapi, serveOpenapi } from "./operations/openapi.ts";
 import type { RequestTrace, Tracing } from "./operations/tracing.ts";
 import { arrivingBytes, BodyShare, readBody } from "./request/body.ts";
@@ -87,7 +87,7 @@ export type OwnerParts = {
   /** Where serving threads forward to; absent: this thread takes the connections. */
   readonly socket?: OwnerSocket | undefined;
   /** What the serving threads have counted. */
-  threadMetrics(): Promise<MetricsOfThread[]>;
+  readonly threadMetrics: ThreadMetrics;
 };
 
 /** The application of a serving thread: the operations that serving threads run. */
@@ -335,7 +335,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     await registerOpenapi(app, parts.version);
     registerOperations(app, { ...endpoints, database, audit });
     registerHealth(app, database, config.clock);
-    metrics.register(app, () => owner.threadMetrics());
+    metrics.register(app, owner.threadMetrics, config.clock, (err) =>
+      parts.log.logger.error({ err }, "the metrics of the last hour could not be read"),
+    );
     serveOpenapi(app);
     registerDocs(app);
     registerLlms(app);

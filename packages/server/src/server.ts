@@ -85,7 +85,15 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     if (socket !== undefined) pool = new ServingPool({ config, database, gate, log, socket });
     const created = await createApplication({
       config,
-      owner: { database, audit, socket, threadMetrics: async () => (await pool?.metrics()) ?? [] },
+      owner: {
+        database,
+        audit,
+        socket,
+        threadMetrics: {
+          counted: async () => (await pool?.metrics()) ?? [],
+          lastHour: async () => (await pool?.lastHour()) ?? [],
+        },
+      },
       shared: pool?.shared,
       gate,
       log,

@@ -11,6 +11,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { limits } from "@quiverdb/protocol/limits";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError } from "../src/config.ts";
+import { keptMetrics } from "../src/operations/last-hour.ts";
 import { startServer } from "../src/server.ts";
 import {
   adminKey,
@@ -92,6 +93,23 @@ describe("a running server", () => {
     );
     for (const [name] of dashboard.matchAll(/\b(quiver|nodejs|process)_\w+/g)) expect(text).toContain(name);
     expect((await server.ask("/metrics")).text).toContain("quiver_commits_total");
+  });
+
+  test("[H21] the last hour is there, with what was searched since the start", async () => {
+    await server.call("searchDense", { collection_id: "c" }, { query_vector: [1, 0, 0, 0] });
+    const { status, json } = await server.ask("/metrics/last-hour");
+    expect([status, json.times.length >= 2]).toEqual([200, true]);
+    const route = "/vectordb/collections/:collection_id/search/dense";
+    const ofSearches = json.series.find(
+      (each: { name: string; labels: { route?: string } }) =>
+        each.name === "quiver_http_request_duration_seconds_count" && each.labels.route === route,
+    );
+    expect([ofSearches.values[0], ofSearches.values.at(-1)]).toEqual([null, 1]);
+    const names = new Set(json.series.map(({ name }: { name: string }) => name));
+    for (const name of keptMetrics.filter((each) => !each.endsWith("duration_seconds")))
+      expect(names).toContain(name);
+    expectError(await server.ask("/metrics/last-hour", { key: null }), 401, "unauthorized");
+    expectError(await server.ask("/metrics/last-hour", { method: "POST", body: {} }), 405);
   });
 
   test("[H21] [N13] metrics show the measured recall of dense indexes", async () => {

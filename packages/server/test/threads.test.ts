@@ -211,6 +211,14 @@ test("[O13] [H21] [H22] the page of metrics has the requests of all threads, and
   for (const id of ids)
     await askAnew(searchPath, { body: search, key: sessionKey, headers: { "x-request-id": id } });
   expect(await count()).toBe(before + enough);
+  const { series } = (await server.ask("/metrics/last-hour")).json;
+  const kept = (series as { name: string; labels: object; values: number[] }[]).find(
+    ({ name, labels }) =>
+      name === "quiver_http_request_duration_seconds_count" &&
+      "route" in labels &&
+      labels.route === routePattern,
+  );
+  expect(kept?.values.at(-1)).toBeGreaterThanOrEqual(before + enough);
   expect(await metric("quiver_http_requests_in_flight")).toBeLessThanOrEqual(2);
   await expect
     .poll(() => server.log.filter(({ request_id }) => ids.includes(String(request_id))).length)

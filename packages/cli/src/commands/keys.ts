@@ -1,12 +1,12 @@
 // quiver keys, quiver audit
 
+import { writeWhere } from "@quiverdb/client/write-where";
 import { limits } from "@quiverdb/protocol/limits";
 import type { AuditEntry } from "@quiverdb/protocol/shapes/audit";
 import { type KeyInformation, type Role, roles } from "@quiverdb/protocol/shapes/key";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, connectServer, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
-import { writeWhere } from "../filter/write-where.ts";
 import { printJson, printLine, printTable } from "../output.ts";
 import { countOf, readDuration, readInteger } from "../values.ts";
 

@@ -1,9 +1,9 @@
 // How does a command take a filter?
 
+import { readWhere, WhereError } from "@quiverdb/client/read-where";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Command } from "commander";
 import { UsageError } from "../exit-codes.ts";
-import { readWhere, WhereError } from "./read-where.ts";
 
 export type FilterOptions = { where?: string; filter?: string };
 

@@ -58,6 +58,11 @@ export function colorsOf(count: number, values: readonly FieldValue[] | undefine
   return paint(count, (i) => colors.get(values[i]) ?? other, legend);
 }
 
+/** The colours with all points grey but some. @param points the bright ones */
+export function lit(colors: Uint8Array, points: ReadonlySet<number>): Uint8Array {
+  return colors.map((part, at) => (points.has(Math.floor(at / 3)) ? part : other[at % 3]));
+}
+
 function byNumber(count: number, values: readonly FieldValue[], numbers: readonly number[]): Coloring {
   const least = numbers.reduce((a, b) => Math.min(a, b));
   const most = numbers.reduce((a, b) => Math.max(a, b));

@@ -1,7 +1,7 @@
 // How is a map made without stopping the page?
 //
 // A worker reads the records with the client, page by page, and keeps their vectors as 32-bit floats; then it computes, and tells the page how
-// far it is and where the points are by then.
+// far it is and where the points are by then. Reading takes most of the time until all are drawn, so the first page is drawn at once.
 
 import { connect } from "@quiverdb/client";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
@@ -42,25 +42,46 @@ scope.onmessage = ({ data }) => {
 };
 
 async function draw(start: MapStart): Promise<void> {
-  const { values, ids, fields } = await read(start);
-  tell({ type: "records", ids, fields });
-  if (ids.length === 0) return;
   const { dimension, layout } = start;
   const components = Math.min(layout === "umap" ? componentsOfUmap : 2, dimension);
-  const computation = principalCoordinates({ values, count: ids.length, dimension }, components);
-  let step = computation.next();
-  for (; !step.done; step = computation.next()) progress("Finding the principal components", step.value);
-  tellPoints(firstTwo(step.value, components), "pca");
+  const all = await read(start, (first) => void show(first, dimension, components));
+  const { ids } = all;
+  const coordinates = show(all, dimension, components);
   // UMAP needs a few neighbours.
-  if (layout === "pca" || ids.length < 10) return;
+  if (coordinates === undefined || layout === "pca" || ids.length < 10) return;
   tell({ type: "progress", stage: "UMAP", share: 0 });
-  for (const { share, points } of arrange(step.value, components, 2 * tellMs, () => performance.now())) {
+  for (const { share, points } of arrange(coordinates, components, 2 * tellMs, () => performance.now())) {
     progress("UMAP", share);
     if (points !== undefined) tellPoints(points, "umap");
   }
 }
 
-async function read({ url, key, collection: name, dimension, records, filter }: MapStart) {
+type Read = {
+  readonly values: Float32Array;
+  readonly ids: readonly string[];
+  readonly fields: Readonly<Record<string, readonly FieldValue[]>>;
+};
+
+/** Draws records by their first two principal components. @returns all components; undefined without records */
+function show(
+  { values, ids, fields }: Read,
+  dimension: number,
+  components: number,
+): Float32Array | undefined {
+  tell({ type: "records", ids, fields });
+  if (ids.length === 0) return undefined;
+  const computation = principalCoordinates({ values, count: ids.length, dimension }, components);
+  let step = computation.next();
+  for (; !step.done; step = computation.next()) progress("Finding the principal components", step.value);
+  tellPoints(firstTwo(step.value, components), "pca");
+  return step.value;
+}
+
+/** @param onFirst called after the first page, unless it is the only one */
+async function read(
+  { url, key, collection: name, dimension, records, filter }: MapStart,
+  onFirst: (first: Read) => void,
+): Promise<Read> {
   const collection = connect(url, { apiKey: key }).collection(name);
   const limit = Math.max(1, Math.min(pageRecordsMax, Math.floor(pageValues / dimension), records));
   let values = new Float32Array(Math.min(records, 4_096) * dimension);
@@ -86,7 +107,10 @@ async function read({ url, key, collection: name, dimension, records, filter }: 
       ids.push(id);
       keepFields(fields, metadata ?? {}, at);
     }
+    const isFirst = cursor === undefined;
     cursor = page.next_cursor ?? undefined;
+    if (isFirst && cursor !== undefined && ids.length < records)
+      onFirst({ values, ids, fields: Object.fromEntries(fields) });
     progress("Reading records", ids.length / records);
   } while (cursor !== undefined && ids.length < records);
   return { values, ids, fields: Object.fromEntries(fields) };

@@ -8,17 +8,25 @@ import { Progress } from "../parts/progress.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
 
-/** Closing it stops the import. @param dropped the file to begin with */
-export function ImportDialog({ dropped, close }: { dropped: File | undefined; close: () => void }) {
+/** Closing it stops the import. @param dropped the file to begin with. @param into the collection to begin with; default: that of the file */
+export function ImportDialog({
+  dropped,
+  into,
+  close,
+}: {
+  dropped: File | undefined;
+  into?: string;
+  close: () => void;
+}) {
   const client = useClient();
   const [file, setFile] = useState(dropped);
-  const [name, setName] = useState(dropped === undefined ? "" : nameOfFile(dropped.name));
+  const [name, setName] = useState(into ?? (dropped === undefined ? "" : nameOfFile(dropped.name)));
   const [share, setShare] = useState<number>();
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const choose = (chosen: File | undefined) => {
     setFile(chosen);
-    if (chosen !== undefined) setName(nameOfFile(chosen.name));
+    if (chosen !== undefined && into === undefined) setName(nameOfFile(chosen.name));
   };
   const submit = async () => {
     if (file === undefined) return;

@@ -155,7 +155,7 @@ function CreateKey({ close, created }: { close: () => void; created: (key: strin
         label="Only records that match this filter"
         value={filter}
         set={setFilter}
-        placeholder='{"tenant": "acme"}'
+        placeholder="tenant = 'acme'"
       />
       <Field label="Days until it expires" type="number" value={days} set={setDays} placeholder="never" />
     </Dialog>

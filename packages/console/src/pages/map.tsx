@@ -2,13 +2,15 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
-import { colorsOf, type LegendEntry } from "../map/colors.ts";
+import { colorsOf, type LegendEntry, lit } from "../map/colors.ts";
 import type { FieldValue, Layout, MapMessage, MapStart } from "../map/messages.ts";
 import { Plot } from "../map/plot.ts";
-import { count, countOf } from "../parts/format.ts";
+import { clipped, count, countOf } from "../parts/format.ts";
 import { Area, Choice, Field } from "../parts/inputs.tsx";
-import { Failure } from "../parts/loading.tsx";
+import { Failure, useAction } from "../parts/loading.tsx";
 import { type WalkEdges, WalkForm } from "../parts/walk.tsx";
+import { hrefOf } from "../route.ts";
+import { answerOf, callOf, formOf, isAsked, legsFor } from "../search-form.ts";
 import { useSession } from "../session.ts";
 import { parseFilter } from "../written.ts";
 import { RecordPanel } from "./records.tsx";
@@ -18,22 +20,53 @@ const vectorBytesMax = 384 * 2 ** 20;
 const recordsMax = 100_000;
 const recordsDefault = 20_000;
 const panPixels = 40;
+/** Hits of a search that have a ring; all are lit. */
+const ringsMax = 100;
+/** Fields of a record that are shown under the pointer. */
+const fieldsShown = 6;
 
 type Records = {
   readonly ids: readonly string[];
   readonly fields: Readonly<Record<string, readonly FieldValue[]>>;
 };
 
-export function MapPage({ name, facts }: TabProps) {
+export function MapPage(props: TabProps) {
+  const { facts } = props;
   const { dimension } = facts.detail.dense_vector;
   if (dimension === null || !facts.detail.dense_vector.enabled)
     return <p class="card empty">A map needs dense vectors, and this collection has none.</p>;
   if (facts.detail.vectors_count === 0) return <p class="card empty">There are no records to draw yet.</p>;
-  return <VectorMap name={name} dimension={dimension} total={facts.detail.vectors_count} />;
+  return <VectorMap {...props} dimension={dimension} total={facts.detail.vectors_count} />;
 }
 
-function VectorMap({ name, dimension, total }: { name: string; dimension: number; total: number }) {
+/** The hits of the search that the address has, best first; undefined: it has none, or they are not known yet. */
+function useHits({ name, facts, query }: TabProps) {
+  const { client } = useSession();
+  const action = useAction();
+  const [hits, setHits] = useState<readonly string[]>();
+  const asked = query.toString();
+  useEffect(() => {
+    let isOn = true;
+    setHits(undefined);
+    const available = legsFor(facts);
+    if (available.length > 0 && isAsked(query, available))
+      void action.run(async () => {
+        const collection = client.collection(name);
+        const form = { ...formOf(query, available), explain: false };
+        const { results } = await answerOf(collection, await callOf(collection, form, false));
+        if (isOn) setHits(results.map(({ id }) => id));
+      });
+    return () => {
+      isOn = false;
+    };
+  }, [name, asked]);
+  return { hits, error: asked === "" ? undefined : action.error };
+}
+
+function VectorMap({ dimension, total, ...props }: TabProps & { dimension: number; total: number }) {
+  const { name, query } = props;
   const session = useSession();
+  const { hits, error: searchError } = useHits(props);
   const most = Math.min(recordsMax, Math.floor(vectorBytesMax / (4 * dimension)));
   const [wanted, setWanted] = useState(String(Math.min(recordsDefault, most, total)));
   const [layout, setLayout] = useState<Layout>("umap");
@@ -41,6 +74,8 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
   /** Empty: the user wants none. */
   const [field, setField] = useState<string>();
   const [state, setState] = useState("Reading records");
+  const [isDrawing, setDrawing] = useState(true);
+  const [hovered, setHovered] = useState<{ readonly at: number; readonly x: number; readonly y: number }>();
   const [error, setError] = useState<unknown>();
   const [records, setRecords] = useState<Records>();
   const [legend, setLegend] = useState<readonly LegendEntry[]>([]);
@@ -62,11 +97,18 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
     plot.current?.setEdges(edges, !matchMedia("(prefers-reduced-motion: reduce)").matches);
   }, []);
 
+  const end = useCallback((said = "") => {
+    worker.current?.terminate();
+    setState(said);
+    setDrawing(false);
+  }, []);
+
   const begin = useCallback(() => {
     worker.current?.terminate();
     plot.current?.follow();
     setError(undefined);
     setSelected(undefined);
+    setHovered(undefined);
     setNeighbors([]);
     showEdges([]);
     try {
@@ -95,22 +137,23 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
             plot.current?.setPoints(data.points);
             break;
           case "done":
-            setState("");
+            end();
             break;
           case "failed":
-            setState("");
+            end();
             setError(new Error(data.message));
             break;
         }
       };
       made.onerror = ({ message }) => {
-        setState("");
+        end();
         setError(new Error(`The worker of the map failed: ${message}`));
       };
       made.postMessage(start);
       setState("Reading records");
+      setDrawing(true);
     } catch (thrown) {
-      setState("");
+      end();
       setError(thrown);
     }
   }, [session, name, dimension, most, wanted, total, filter, layout]);
@@ -121,7 +164,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
     try {
       plot.current = new Plot(canvas.current);
     } catch (thrown) {
-      setState("");
+      end();
       setError(thrown);
       return;
     }
@@ -142,9 +185,10 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
       records.ids.length,
       field === undefined || field === "" ? undefined : records.fields[field],
     );
-    plot.current?.setColors(painted.colors);
+    const bright = new Set(hits?.flatMap((id) => positions.current.get(id) ?? []));
+    plot.current?.setColors(hits === undefined ? painted.colors : lit(painted.colors, bright));
     setLegend(painted.legend);
-  }, [records, field]);
+  }, [records, field, hits]);
 
   // The marks follow the points as the view and the layout move.
   useEffect(() => {
@@ -159,22 +203,26 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
       }
     };
     drawn.draw();
-  }, [selected, neighbors, records]);
+  }, [selected, neighbors, records, hits]);
 
   const select = (id: string | undefined) => {
     setSelected(id);
     setNeighbors([]);
   };
-  const pointer = usePointer(plot, (i) => select(records?.ids[i]));
+  const pointer = usePointer(plot, (i) => select(records?.ids[i]), setHovered);
   const onKeyDown = (event: KeyboardEvent) => {
     const act = keys[event.key];
     if (act === undefined || plot.current === undefined) return;
     event.preventDefault();
     act(plot.current);
   };
-  const marked = [...(selected === undefined ? [] : [selected]), ...neighbors].filter((id) =>
-    positions.current.has(id),
-  );
+  const rings = [
+    ...(hits ?? []).slice(0, ringsMax).map((id) => [id, "mark hit"] as const),
+    ...neighbors.map((id) => [id, "mark neighbor"] as const),
+    ...(selected === undefined ? [] : [[selected, "mark"] as const]),
+  ];
+  const marked = [...new Map(rings)].filter(([id]) => positions.current.has(id));
+  const hitsHere = hits?.filter((id) => positions.current.has(id)).length ?? 0;
   return (
     <div class="stack">
       <form
@@ -186,7 +234,7 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
         }}
       >
         <Field label={`Records, at most ${count(most)}`} type="number" value={wanted} set={setWanted} />
-        <Area label="Filter" value={filter} set={setFilter} placeholder='{"color": "red"}' />
+        <Area label="Filter" value={filter} set={setFilter} placeholder="color = 'red'" />
         <label class="field">
           <span>Colour by</span>
           <select value={field ?? ""} onChange={(event) => setField(event.currentTarget.value)}>
@@ -213,8 +261,23 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
         <button type="submit" class="primary">
           Draw
         </button>
+        {isDrawing && (
+          <button type="button" onClick={() => end("Stopped")}>
+            Stop
+          </button>
+        )}
       </form>
       <Failure error={error} />
+      <Failure error={searchError} />
+      {hits !== undefined && (
+        <p role="status">
+          {countOf(hits.length, "hit")} of{" "}
+          <a href={hrefOf(["collections", name, "search"], Object.fromEntries(query))}>the search</a>
+          {hitsHere < hits.length &&
+            `, of which ${count(hitsHere)} ${hitsHere === 1 ? "is" : "are"} on the map`}
+          . <a href={hrefOf(["collections", name, "map"])}>Light all records</a>
+        </p>
+      )}
       <div class={selected === undefined ? "stack" : "split"}>
         <div class="stack">
           <div class="map">
@@ -228,10 +291,17 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
               <canvas ref={canvas} {...pointer} />
             </div>
             <div ref={marks} aria-hidden="true">
-              {marked.map((id) => (
-                <span key={id} data-id={id} class={id === selected ? "mark" : "mark neighbor"} />
+              {marked.map(([id, style]) => (
+                <span key={id} data-id={id} class={style} />
               ))}
             </div>
+            {hovered !== undefined && records !== undefined && (
+              <Tip
+                records={records}
+                {...hovered}
+                isRight={hovered.x > (canvas.current?.clientWidth ?? 0) / 2}
+              />
+            )}
             <div class="zoom">
               <button
                 type="button"
@@ -273,6 +343,41 @@ function VectorMap({ name, dimension, total }: { name: string; dimension: number
           <RecordPanel key={selected} name={name} id={selected} onNeighbors={setNeighbors} onPick={select} />
         )}
       </div>
+    </div>
+  );
+}
+
+/** The record under the pointer. @param isRight whether it is shown at the left of the pointer */
+function Tip({
+  records: { ids, fields },
+  at,
+  x,
+  y,
+  isRight,
+}: {
+  records: Records;
+  at: number;
+  x: number;
+  y: number;
+  isRight: boolean;
+}) {
+  const shown = Object.entries(fields).flatMap(([field, values]) =>
+    values[at] === undefined ? [] : [[field, String(values[at])] as const],
+  );
+  return (
+    <div
+      class="tip"
+      role="tooltip"
+      style={{
+        transform: `translate(${x}px, ${y}px) translate(${isRight ? "calc(-100% - 12px)" : "12px"}, -50%)`,
+      }}
+    >
+      <b>{clipped(ids[at], 60)}</b>
+      {shown.slice(0, fieldsShown).map(([field, value]) => (
+        <div key={field}>
+          <span class="muted">{field}</span> {clipped(value, 60)}
+        </div>
+      ))}
     </div>
   );
 }
@@ -324,7 +429,11 @@ const keys: Readonly<Record<string, (plot: Plot) => void>> = {
 /** A press that moves farther than this is no click. */
 const clickPixels = 4;
 
-function usePointer(plot: { readonly current: Plot | undefined }, click: (i: number) => void) {
+function usePointer(
+  plot: { readonly current: Plot | undefined },
+  click: (i: number) => void,
+  hover: (over: { at: number; x: number; y: number } | undefined) => void,
+) {
   const from = useRef<{ x: number; y: number; moved: number } | undefined>(undefined);
   return {
     onPointerDown: (event: PointerEvent) => {
@@ -333,7 +442,12 @@ function usePointer(plot: { readonly current: Plot | undefined }, click: (i: num
     },
     onPointerMove: ({ offsetX: x, offsetY: y }: PointerEvent) => {
       const before = from.current;
-      if (before === undefined) return;
+      if (before === undefined) {
+        const at = plot.current?.pick(x, y);
+        hover(at === undefined ? undefined : { at, x, y });
+        return;
+      }
+      hover(undefined);
       const moved = before.moved + Math.abs(x - before.x) + Math.abs(y - before.y);
       if (moved > clickPixels) plot.current?.move(x - before.x, y - before.y);
       from.current = { x, y, moved };
@@ -345,6 +459,7 @@ function usePointer(plot: { readonly current: Plot | undefined }, click: (i: num
       const found = plot.current?.pick(x, y);
       if (found !== undefined) click(found);
     },
+    onPointerLeave: () => hover(undefined),
     onWheel: (event: WheelEvent) => {
       event.preventDefault();
       plot.current?.zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);

@@ -1,16 +1,15 @@
 // What does the server do at the moment?
 //
-// The page reads /metrics every two seconds and keeps the readings of the last five minutes; what was before is for Prometheus.
+// The page begins with the last hour, which the server keeps, and goes on with /metrics every two seconds; what was before is for Prometheus.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { bytes, compact, count, decimal, milliseconds } from "../parts/format.ts";
 import { LoadFailure } from "../parts/loading.tsx";
-import { quantile, Reading, rate } from "../prometheus.ts";
+import { type Holds, quantile, Reading, rate, readingsOf, withReading } from "../prometheus.ts";
 import { useSession } from "../session.ts";
 
 const pauseMs = 2_000;
-const readingsMax = 150;
 /** Collections that a chart shows: those with the most records. */
 const collectionsMax = 6;
 
@@ -22,14 +21,24 @@ export function MetricsPage() {
   useEffect(() => {
     isOn.current = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (path: string) => {
+      const response = await session.send(path);
+      const text = await response.text();
+      if (!response.ok) throw new Error(refusal(text));
+      return text;
+    };
+    let hasHour = false;
     const read = async () => {
       try {
-        const response = await session.send("/metrics");
-        const text = await response.text();
-        if (!response.ok) throw new Error(refusal(text));
+        if (!hasHour) {
+          const hour = readingsOf(JSON.parse(await ask("/metrics/last-hour")), performance.now());
+          if (isOn.current) setReadings(hour);
+          hasHour = true;
+        }
+        const reading = new Reading(await ask("/metrics"), performance.now());
         if (isOn.current) {
           setError(undefined);
-          setReadings((before) => [...before, new Reading(text, performance.now())].slice(-readingsMax));
+          setReadings((before) => withReading(before, reading));
         }
       } catch (thrown) {
         if (isOn.current) setError(thrown);
@@ -47,7 +56,7 @@ export function MetricsPage() {
     <>
       <div class="head">
         <h1>Metrics</h1>
-        <span class="muted small">read every two seconds, as long as this page is open</span>
+        <span class="muted small">the last hour, and every two seconds as long as this page is open</span>
       </div>
       <LoadFailure error={error} />
       {last === undefined ? (
@@ -83,7 +92,11 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
   });
   const scaled = (value: number | undefined, by: number) => (value === undefined ? undefined : value * by);
   const perSecond = (value: number) => `${decimal(Number(value.toFixed(1)))}/s`;
+  const perMinute = (value: number) => `${decimal(Number(value.toFixed(1)))} a minute`;
   const seconds = "quiver_http_request_duration_seconds";
+  /** Undefined where a reading has none. */
+  const sumOf = (name: string) => (reading: Reading) =>
+    reading.of(name).length === 0 ? undefined : reading.sum(name);
   const largest = last
     .of("quiver_collection_records")
     .toSorted((a, b) => b.value - a.value)
@@ -91,19 +104,54 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
     .map(({ labels }) => labels.collection);
   const ofCollection = (name: string, metric: string) => (reading: Reading) =>
     reading.of(metric).find(({ labels }) => labels.collection === name)?.value;
+  const kinds = [
+    ...new Set(last.of(`${seconds}_count`).flatMap(({ labels }) => kindOf(labels.route) ?? [])),
+  ].sort();
+  const ofKind =
+    (kind: string): Holds =>
+    ({ route }) =>
+      kindOf(route) === kind;
+  /** Requests a minute that took longer. @param bound a bucket */
+  const slower = (bound: string) => (a: Reading, b: Reading) =>
+    60 *
+    Math.max(0, rate(a, b, `${seconds}_count`) - rate(a, b, `${seconds}_bucket`, ({ le }) => le === bound));
   return (
     <div class="columns">
+      {kinds.length > 0 && (
+        <>
+          <Chart
+            title="Searches"
+            about="Answered searches of each kind; a batch is one."
+            ages={ages}
+            show={perSecond}
+            series={kinds.map((kind) =>
+              between(kind, (a, b) => rate(a, b, `${seconds}_count`, ofKind(kind))),
+            )}
+          />
+          <Chart
+            title="Time of a search"
+            about="99 of 100 searches of a kind took less, from their arrival to the end of the answer."
+            ages={ages}
+            show={milliseconds}
+            series={kinds.map((kind) =>
+              between(kind, (a, b) => scaled(quantile(a, b, seconds, 0.99, ofKind(kind)), 1_000)),
+            )}
+          />
+        </>
+      )}
       <Chart
         title="Requests"
+        about="All of them. Refused: too many of a key at once, or they waited too long."
         ages={ages}
         show={perSecond}
         series={[
-          between("answered", (a, b) => rate(a, b, "quiver_http_requests_total")),
+          between("answered", (a, b) => rate(a, b, `${seconds}_count`)),
           between("refused", (a, b) => rate(a, b, "quiver_requests_refused_total")),
         ]}
       />
       <Chart
         title="Time of a request"
+        about="Half of all requests took less than the median."
         ages={ages}
         show={milliseconds}
         series={[
@@ -112,7 +160,15 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
         ]}
       />
       <Chart
+        title="Slow requests"
+        about="The log names each, with its route and its time (ms)."
+        ages={ages}
+        show={perMinute}
+        series={[between("above 100 ms", slower("0.1")), between("above 1 s", slower("1"))]}
+      />
+      <Chart
         title="In progress"
+        about="Requests that wait longer and longer: the server has too much to do."
         ages={ages}
         show={count}
         series={[
@@ -122,6 +178,7 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
       />
       <Chart
         title="Durable commits"
+        about="Writes to the disk; requests that come at once share one."
         ages={ages}
         show={perSecond}
         series={[
@@ -131,31 +188,40 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
       />
       <Chart
         title="Memory"
+        about="The process as the system counts it, with files that it has mapped; the other lines are parts of it."
         ages={ages}
         show={bytes}
         series={[
-          each("process", (reading) => reading.of("process_resident_memory_bytes")[0]?.value),
-          each("indexes", (reading) => reading.sum("quiver_memory_index_bytes")),
+          each("process", sumOf("process_resident_memory_bytes")),
+          each("indexes", sumOf("quiver_memory_index_bytes")),
+          each("JavaScript", sumOf("nodejs_heap_size_used_bytes")),
+          each("request bodies", sumOf("quiver_request_bodies_bytes")),
+          each("unread answers", sumOf("quiver_answers_bytes")),
         ]}
       />
       <Chart
         title="Longest time slice"
+        about="How long one task kept the thread that answers from all others, since this page is open."
         ages={ages}
         show={milliseconds}
         series={[
-          each("since the reading before", (reading) => 1_000 * reading.sum("quiver_slice_longest_seconds")),
+          each("since the reading before", (reading) =>
+            scaled(sumOf("quiver_slice_longest_seconds")(reading), 1_000),
+          ),
         ]}
       />
       {largest.length > 0 && (
         <>
           <Chart
             title="Records"
+            about="Of the collections with the most."
             ages={ages}
             show={compact}
             series={largest.map((name) => each(name, ofCollection(name, "quiver_collection_records")))}
           />
           <Chart
             title="Indexed"
+            about="The share of the records that all indexes have."
             ages={ages}
             show={(value) => `${(100 * value).toFixed(0)} %`}
             series={largest.map((name) => each(name, ofCollection(name, "quiver_collection_index_progress")))}
@@ -164,4 +230,11 @@ function Charts({ readings, last }: { readings: readonly Reading[]; last: Readin
       )}
     </div>
   );
+}
+
+/** The kind of search of a route: dense, sparse, text, hybrid; undefined for other routes. */
+function kindOf(route: string): string | undefined {
+  const [, searched, near] = /\/search\/(?:batch-)?([\w-]+)$|\/(neighbors)$/.exec(route) ?? [];
+  if (near !== undefined || searched === "recommend") return "dense";
+  return searched === "tf-idf" ? "text" : searched;
 }

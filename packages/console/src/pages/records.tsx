@@ -1,28 +1,52 @@
 // Which records does a collection have, and what does one look like?
 
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { TabProps } from "../facts.ts";
 import { indented, memberOf } from "../json-text.ts";
 import { Warnings } from "../parts/explanation.tsx";
-import { clipped, decimal } from "../parts/format.ts";
+import { clipped, countOf, decimal } from "../parts/format.ts";
 import { Area } from "../parts/inputs.tsx";
 import { Show, useLoaded } from "../parts/loading.tsx";
 import { Table } from "../parts/table.tsx";
 import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
-import { parseFilter } from "../written.ts";
+import { narrowed, parseFilter } from "../written.ts";
+import { Facets } from "./facets.tsx";
+import { ImportDialog } from "./import-dialog.tsx";
+import {
+  DeleteDialog,
+  DeleteMatchingDialog,
+  ExportDialog,
+  RecordDialog,
+  UpdateMatchingDialog,
+} from "./record-dialogs.tsx";
 
 const pageSize = 25;
 const excerptChars = 120;
 
-export function RecordsPage({ name, facts, query }: TabProps) {
+type Open =
+  | "add"
+  | "import"
+  | "export"
+  | "update"
+  | "remove"
+  | { readonly edit: string }
+  | { readonly remove: string };
+
+export function RecordsPage({ name, facts, query, refresh }: TabProps) {
   const collection = useClient().collection(name);
   const [written, setWritten] = useState("");
   const [filter, setFilter] = useState("");
   const [orderBy, setOrderBy] = useState("");
   /** Where the pages up to this one begin. */
   const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const [open, setOpen] = useState<Open>();
+  const [said, setSaid] = useState("");
+  const [fault, setFault] = useState<unknown>();
+  /** Counts what makes everything here be read again. */
+  const [round, setRound] = useState(0);
   const selected = query.get("id") || null;
   const cursor = cursors[cursors.length - 1];
   const page = useLoaded(
@@ -39,19 +63,59 @@ export function RecordsPage({ name, facts, query }: TabProps) {
         { signal },
       );
     },
-    [name, cursor, filter, orderBy],
+    [name, cursor, filter, orderBy, round],
   );
-  const apply = (event: Event) => {
-    event.preventDefault();
-    setFilter(written);
-    setCursors([undefined]);
-    page.refresh();
+  const total = useLoaded(
+    async (signal) => ({ filter, matching: await collection.count(parseFilter(filter), { signal }) }),
+    [name, filter, round],
+  );
+  const matching = total.value?.filter === filter ? total.value.matching : undefined;
+  const select = (id?: string) => {
+    location.hash = hrefOf(["collections", name, "records"], id === undefined ? {} : { id });
   };
+  const again = () => {
+    setRound(round + 1);
+    refresh();
+  };
+  const show = (wanted: string) => {
+    setWritten(wanted);
+    try {
+      parseFilter(wanted);
+    } catch (error) {
+      setFault(error);
+      return;
+    }
+    setFault(undefined);
+    setFilter(wanted.trim());
+    setCursors([undefined]);
+    setSaid("");
+    again();
+  };
+  const done = (words: string) => {
+    setSaid(words);
+    setCursors([undefined]);
+    again();
+  };
+  const close = () => setOpen(undefined);
+  const common = { name, close, done };
   return (
-    <div class={selected === null ? "stack" : "split"}>
+    <div class="split">
       <div class="stack">
-        <form class="card row" onSubmit={apply} aria-label="Which records">
-          <Area label="Filter" value={written} set={setWritten} placeholder='{"color": "red"}' />
+        <form
+          class="card row"
+          aria-label="Which records"
+          onSubmit={(event) => {
+            event.preventDefault();
+            show(written);
+          }}
+        >
+          <Area
+            label="Filter"
+            value={written}
+            set={setWritten}
+            error={fault}
+            placeholder="color = 'red' and n >= 3"
+          />
           {facts.fields.length > 0 && (
             <label class="field">
               <span>Order</span>
@@ -76,12 +140,42 @@ export function RecordsPage({ name, facts, query }: TabProps) {
           )}
           <button type="submit">Show</button>
         </form>
+        <div class="head">
+          <p role="status">
+            {said}{" "}
+            {matching !== undefined &&
+              (filter === ""
+                ? countOf(matching, "record")
+                : `${countOf(matching, "record")} ${matching === 1 ? "matches" : "match"}`)}
+          </p>
+          <div class="buttons">
+            {filter !== "" && (
+              <>
+                <button type="button" disabled={!matching} onClick={() => setOpen("update")}>
+                  Change all that match
+                </button>
+                <button type="button" disabled={!matching} onClick={() => setOpen("remove")}>
+                  Delete all that match
+                </button>
+              </>
+            )}
+            <button type="button" onClick={() => setOpen("add")}>
+              Add a record
+            </button>
+            <button type="button" onClick={() => setOpen("import")}>
+              Import
+            </button>
+            <button type="button" onClick={() => setOpen("export")}>
+              Export
+            </button>
+          </div>
+        </div>
         <Show of={page}>
           {({ vectors, next_cursor, warnings }) => (
             <div class="card">
               {vectors.length === 0 ? (
                 <>
-                  <p class="empty">No record matches.</p>
+                  <p class="empty">{filter === "" ? "There are no records yet." : "No record matches."}</p>
                   <Warnings of={warnings} />
                 </>
               ) : (
@@ -121,7 +215,62 @@ export function RecordsPage({ name, facts, query }: TabProps) {
           )}
         </Show>
       </div>
-      {selected !== null && <RecordPanel key={selected} name={name} id={selected} />}
+      <div class="stack">
+        {selected !== null && (
+          <RecordPanel key={`${selected} ${round}`} name={name} id={selected}>
+            <div class="buttons">
+              <button type="button" class="small" onClick={() => setOpen({ edit: selected })}>
+                Edit
+              </button>
+              <button type="button" class="small" onClick={() => setOpen({ remove: selected })}>
+                Delete
+              </button>
+            </div>
+          </RecordPanel>
+        )}
+        <Facets
+          name={name}
+          facts={facts}
+          filter={filter}
+          round={round}
+          choose={(field, value) => show(narrowed(filter, field, value))}
+        />
+      </div>
+      {(open === "add" || (typeof open === "object" && "edit" in open)) && (
+        <RecordDialog
+          name={name}
+          facts={facts}
+          id={open === "add" ? undefined : open.edit}
+          saved={(id) => {
+            done(`Saved ${id}.`);
+            select(id);
+          }}
+          close={close}
+        />
+      )}
+      {typeof open === "object" && "remove" in open && (
+        <DeleteDialog
+          {...common}
+          id={open.remove}
+          done={(words) => {
+            done(words);
+            select();
+          }}
+        />
+      )}
+      {open === "update" && <UpdateMatchingDialog {...common} filter={filter} total={matching ?? 0} />}
+      {open === "remove" && <DeleteMatchingDialog {...common} filter={filter} total={matching ?? 0} />}
+      {open === "export" && <ExportDialog name={name} filter={filter} close={close} />}
+      {open === "import" && (
+        <ImportDialog
+          dropped={undefined}
+          into={name}
+          close={() => {
+            close();
+            done("");
+          }}
+        />
+      )}
     </div>
   );
 }
@@ -132,6 +281,7 @@ export function RecordPanel({
   id,
   onNeighbors,
   onPick,
+  children,
 }: {
   name: string;
   id: string;
@@ -139,6 +289,8 @@ export function RecordPanel({
   onNeighbors?: (ids: readonly string[]) => void;
   /** A neighbour was chosen. Default: its page. */
   onPick?: (id: string) => void;
+  /** What can be done with it. */
+  children?: ComponentChildren;
 }) {
   const collection = useClient().collection(name);
   const record = useLoaded(
@@ -160,6 +312,7 @@ export function RecordPanel({
   return (
     <aside class="card stack" aria-label={`Record ${id}`}>
       <h2 class="mono">{clipped(id, 80)}</h2>
+      {children}
       <Show of={record}>
         {({ document_id, text, metadata, metadataText = "", dense_values, sparse_values }) => (
           <>

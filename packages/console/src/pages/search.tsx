@@ -184,7 +184,7 @@ function SearchForm({ name, facts, query, available }: TabProps & { available: r
           </fieldset>
         )}
         <Field label="Results" type="number" {...bound("topK")} />
-        <Area label="Filter" {...bound("filter")} placeholder='{"color": "red", "year": {"gte": 2020}}' />
+        <Area label="Filter" {...bound("filter")} placeholder="color = 'red' and year >= 2020" />
         <Check label="Explain" isOn={form.explain} set={(explain) => set({ explain })} />
         {hasDense && (
           <details open={place === "ef" || place === "diversity" || undefined}>
@@ -204,7 +204,11 @@ function SearchForm({ name, facts, query, available }: TabProps & { available: r
       {found === undefined ? (
         <p class="card empty">The results appear here.</p>
       ) : (
-        <Results name={name} found={found} />
+        <Results
+          name={name}
+          found={found}
+          map={detail.dense_vector.enabled ? Object.fromEntries(query) : undefined}
+        />
       )}
     </div>
   );
@@ -244,7 +248,16 @@ function workOf({ legs }: SearchResponse): string | undefined {
   return `${work.way}${beam}, ${countOf(work.visited, "vector")} visited, ${countOf(work.distances, "distance")}`;
 }
 
-function Results({ name, found: { answer, ms, plan, kind, code } }: { name: string; found: Found }) {
+function Results({
+  name,
+  found: { answer, ms, plan, kind, code },
+  map,
+}: {
+  name: string;
+  found: Found;
+  /** What the address of the map has, to light the results; absent: there is no map. */
+  map: Readonly<Record<string, string>> | undefined;
+}) {
   const { results, filter, warnings } = answer;
   const scoreMax = Math.max(...results.map(({ score }) => score), Number.MIN_VALUE);
   const isFused = kind === "hybrid" && shownLegsOf(results).length > 0;
@@ -253,7 +266,10 @@ function Results({ name, found: { answer, ms, plan, kind, code } }: { name: stri
       <section class="card" aria-label="Plan">
         <p role="status">
           <b>{results.length}</b> {results.length === 1 ? "result" : "results"} in <b>{milliseconds(ms)}</b>{" "}
-          <span class="muted">with the way there and back</span>
+          <span class="muted">with the way there and back</span>{" "}
+          {map !== undefined && results.length > 0 && (
+            <a href={hrefOf(["collections", name, "map"], map)}>Show on the map</a>
+          )}
         </p>
         {plan.map((line) => (
           <p key={line} class="muted small">

@@ -12,6 +12,8 @@ export type Series = {
 const colors = ["--dense", "--text-leg", "--sparse", "--good", "--bad", "--warn", "--muted"];
 
 const [width, height] = [420, 120];
+/** Seconds from which a time is told in minutes. */
+const minutesFrom = 120;
 
 /**
  * Lines over the same times, from zero on.
@@ -19,11 +21,14 @@ const [width, height] = [420, 120];
  */
 export function Chart({
   title,
+  about,
   ages,
   series,
   show,
 }: {
   title: string;
+  /** What it means. */
+  about: string;
   ages: readonly number[];
   series: readonly Series[];
   show: (value: number) => string;
@@ -37,6 +42,7 @@ export function Chart({
   return (
     <section class="card">
       <h2>{title}</h2>
+      <p class="muted small">{about}</p>
       <svg
         class="chart"
         viewBox={`0 -12 ${width} ${height + 14}`}
@@ -56,7 +62,10 @@ export function Chart({
         ))}
       </svg>
       <p class="muted small number">
-        at most {show(largest)}, the last {counted(Math.round(oldest), "second")}
+        at most {show(largest)}, the last{" "}
+        {oldest < minutesFrom
+          ? counted(Math.round(oldest), "second")
+          : counted(Math.round(oldest / 60), "minute")}
       </p>
       <ul class="legend">
         {series.map(({ label, values }, n) => {

@@ -117,11 +117,16 @@ export function Field({ type = "text", ...props }: FieldProps & { type?: "text" 
   );
 }
 
-export function Area(props: FieldProps) {
+export function Area({ rows, ...props }: FieldProps & { rows?: number }) {
   const binding = useBinding(props);
   return (
     <Labelled id={binding.id} label={props.label} error={props.error}>
-      <textarea {...binding} spellcheck={false} onInput={(event) => props.set(event.currentTarget.value)} />
+      <textarea
+        {...binding}
+        rows={rows}
+        spellcheck={false}
+        onInput={(event) => props.set(event.currentTarget.value)}
+      />
     </Labelled>
   );
 }

@@ -103,11 +103,14 @@ export function messageOf(error: unknown): string {
 /** A failure in words; nothing if there is none. */
 export function Failure({ error }: { error: unknown }) {
   if (error === undefined) return null;
+  const [said, ...shown] = messageOf(error).split("\n");
   return (
-    <p class="failure" role="alert">
-      {messageOf(error)}
+    <div class="failure" role="alert">
+      {said}
       {isQuiverError(error) && <code class="code">{error.code}</code>}
-    </p>
+      {/* A line of what was written, and a caret below its fault. */}
+      {shown.length > 0 && <pre>{shown.join("\n")}</pre>}
+    </div>
   );
 }
 

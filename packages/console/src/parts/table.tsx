@@ -1,4 +1,5 @@
-// A table that scrolls sideways where it is wider than the page.
+// A table that scrolls sideways where it is wider than the page. On a narrow page each row is a card, with the heading of its column before each
+// cell (style.css).
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -24,6 +25,9 @@ export function Table({
   useLayoutEffect(() => {
     const { current } = box;
     if (current === null) return;
+    for (const { cells } of current.querySelector("tbody")?.rows ?? [])
+      for (const [i, column] of columns.entries())
+        cells[i]?.setAttribute("data-label", typeof column === "string" ? column : column.number);
     if (current.scrollWidth > current.clientWidth) current.setAttribute("tabindex", "0");
     else current.removeAttribute("tabindex");
   });

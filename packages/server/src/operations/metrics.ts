@@ -12,10 +12,26 @@ import {
 import type { FastifyInstance } from "fastify";
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Admission, Queue } from "../admission.ts";
+import { keptMetrics, LastHour, type Metric } from "./last-hour.ts";
 import { RequestCounter, SecondsHistogram, separator } from "./request-metrics.ts";
 
 /** Metrics as objects, to be added up. */
 export type MetricsOfThread = object[];
+
+/** The serving threads, as the owner asks them. */
+export type ThreadMetrics = {
+  counted(): Promise<MetricsOfThread[]>;
+  lastHour(): Promise<Metric[]>;
+};
+
+const keptOf = (registry: Registry): Promise<Metric[]> =>
+  Promise.all(
+    keptMetrics.flatMap((name) => {
+      // The declared type of `get` leaves out what all metrics give.
+      const metric = registry.getSingleMetric(name) as unknown as { get(): Promise<Metric> } | undefined;
+      return metric === undefined ? [] : [metric.get()];
+    }),
+  );
 
 let processMetrics: Registry | undefined;
 
@@ -209,13 +225,23 @@ export class Metrics {
     return this.#registry.getMetricsAsJSON() as Promise<MetricsOfThread>;
   }
 
-  /** @param others what the other threads have counted */
-  register(app: FastifyInstance, others: () => Promise<MetricsOfThread[]>): void {
+  /** What this thread knows of the metrics of the last hour. No other metric is read: some begin anew with each reading. */
+  lastHour(): Promise<Metric[]> {
+    return keptOf(this.#registry);
+  }
+
+  /** @param others the other threads. @param clock Unix milliseconds. @param onFault the metrics of the last hour could not be read */
+  register(
+    app: FastifyInstance,
+    others: ThreadMetrics,
+    clock: () => number,
+    onFault: (error: unknown) => void,
+  ): void {
     const own = Registry.merge([this.#registry, processRegistry()]);
     // The labels contain the names of all collections.
     const config = { need: { role: "read", collections: "nowhere", takesFilter: false } as const };
     const page = shared(async () => {
-      const counted = await others();
+      const counted = await others.counted();
       const all =
         counted.length === 0 ? own : AggregatorRegistry.aggregate([await own.getMetricsAsJSON(), ...counted]);
       return all.metrics();
@@ -223,6 +249,14 @@ export class Metrics {
     app.get("/metrics", { config, schema: { hide: true } as object }, async (_request, reply) =>
       reply.type(own.contentType).send(await page()),
     );
+    const hour = new LastHour(async () => {
+      const kept = await Promise.all([this.lastHour(), keptOf(processRegistry()), others.lastHour()]);
+      return kept.flat();
+    }, clock);
+    const answer = shared(() => hour.answer());
+    app.get("/metrics/last-hour", { config, schema: { hide: true } as object }, () => answer());
+    app.addHook("onReady", async () => hour.start(onFault));
+    app.addHook("onClose", async () => hour.stop());
   }
 
   #gauge(name: string, help: string, read: () => number): void {

@@ -213,7 +213,7 @@ vector is a list of numbers, or \`{"f32": "<base64>"}\`, which is smaller and co
 \`null\` for an optional key means that it is absent. Every error response is \`{"error": {"code", "message", "details"}}\`.
 
 In addition to the endpoints below there are \`GET /health/live\`, \`GET /health/ready\` (both without a key) and
-\`GET /metrics\` for Prometheus.`;
+\`GET /metrics\` for Prometheus, and \`GET /metrics/last-hour\`: some of these metrics, twice a minute.`;
 
 /** Serves the document, which is generated once from the endpoints that are registered by then. */
 export function serveOpenapi(app: FastifyInstance): void {

@@ -6,6 +6,7 @@
 //   owner -> thread   listen    take connections
 //                     forget    a key that was revoked
 //                     metrics   what was counted
+//                     lastHour  the same for the last hour
 //                     shed      close a share of the connections, for another thread
 //                     stop      answer what has arrived, then end
 

@@ -12,6 +12,7 @@ import { CalledThread, type Calls, type Database } from "@quiverdb/engine/databa
 import type { SharedLimits } from "../application.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { CompleteServerConfig } from "../config.ts";
+import type { Metric } from "../operations/last-hour.ts";
 import type { ServerLog } from "../operations/log.ts";
 import type { MetricsOfThread } from "../operations/metrics.ts";
 import type { OwnerSocket } from "./forwarding.ts";
@@ -130,8 +131,17 @@ export class ServingPool {
   }
 
   /** What each thread has counted. */
-  async metrics(): Promise<MetricsOfThread[]> {
-    const asked = [...this.#threads.values()].map(({ calls }) => calls.call<MetricsOfThread>("metrics", {}));
+  metrics(): Promise<MetricsOfThread[]> {
+    return this.#told("metrics");
+  }
+
+  /** What each thread knows of the metrics of the last hour. */
+  async lastHour(): Promise<Metric[]> {
+    return (await this.#told<Metric[]>("lastHour")).flat();
+  }
+
+  async #told<Answer>(what: string): Promise<Answer[]> {
+    const asked = [...this.#threads.values()].map(({ calls }) => calls.call<Answer>(what, {}));
     const told = await Promise.allSettled(asked);
     // A thread that dies in this moment has nothing to tell.
     return told.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));

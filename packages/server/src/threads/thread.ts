@@ -66,6 +66,7 @@ const calls: Calls = new Calls(parentPort, {
   },
   forget: ({ who }: ForgetCall) => leased.forget(who),
   metrics: () => metrics.counted(),
+  lastHour: () => metrics.lastHour(),
   shed: ({ share }: ShedCall) => connections.shed(share),
   async stop() {
     isStopping = true;

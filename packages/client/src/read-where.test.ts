@@ -1,8 +1,8 @@
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { anyFilter } from "../../../engine/test/filter/any-filter.ts";
-import { filterOf } from "./option.ts";
+import { filterOf } from "../../cli/src/filter/option.ts";
+import { anyFilter } from "../../engine/test/filter/any-filter.ts";
 import { readWhere, WhereError } from "./read-where.ts";
 import { plainFilter, writeWhere } from "./write-where.ts";
 
