@@ -2,8 +2,7 @@
 //
 // A ring of samples of a few metrics, so that the console has a past when it is opened, also without Prometheus. Counters and buckets are kept
 // as they are; what reads two samples computes rates and quantiles. Requests that are no searches are one route, and of the collections only
-// the largest are kept, so that a sample has some 250 numbers at most, and the ring 250 kB. A sample is taken in less than a millisecond, twice
-// a minute.
+// the largest are kept, so that the number of series does not grow with the database. A sample is taken twice a minute.
 
 import { operations } from "@quiverdb/engine/operations/operations";
 
