@@ -455,7 +455,7 @@ const method = `# Benchmarks
 - **Graphs** have M = 16 and ef_construction = 200 (filters 128) in every engine that can set them.
 `;
 
-export function pageOf(): { page: string; chart: string | undefined } {
+function pageOf(): { page: string; chart: string | undefined } {
   const [servers, dense, sparse, text, filters] = ["servers", "dense", "sparse", "text", "filters"].map(
     stored,
   );

@@ -37,6 +37,9 @@ type Step = {
 const root = resolve(import.meta.dirname, "..");
 const testReport = join(root, ".cache", "vitest.json");
 
+/** Files, exports and dependencies that nothing uses; knip.json has the entries and the exceptions. */
+const unusedCode = ["--no-progress", "--no-config-hints"];
+
 const groups: readonly (readonly Step[])[] = [
   [
     {
@@ -58,10 +61,10 @@ const groups: readonly (readonly Step[])[] = [
     },
     {
       name: "floors",
-      what: "imports go downwards; Node.js only where it may be",
+      what: "imports go downwards; Node.js only where it may be; nothing unused",
       run: async () => {
-        const hosts = checkHosts(root);
-        return { errors: [...checkFloors(root), ...(await hosts)] };
+        const [hosts, unused] = await Promise.all([checkHosts(root), silent("knip/bin/knip.js", unusedCode)]);
+        return { errors: [...checkFloors(root), ...hosts, ...unused.errors] };
       },
     },
     {
