@@ -4,6 +4,7 @@
 //   npm test                               the steps of a minute or two, in the order of the table below
 //   npm run test:full                      all steps
 //   npm run check -- --only floors,links   some of them
+//   npm run check -- --rest                those of test:full that npm test does not have
 //
 // There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
 // its failures; after a group with a failure the check stops.
@@ -53,8 +54,12 @@ const groups: readonly (readonly Step[])[] = [
       run: async () => {
         // The console and a page are compiled with the libraries of a browser; tests have both, through what drives the browser.
         const projects = [".", "packages/console", "packages/console/test", "examples/browser-page"];
+        // What has not changed since the last check is not checked again.
         const outcomes = await Promise.all(
-          projects.map((project) => silent("typescript/bin/tsc", ["-p", project])),
+          projects.map((project) => {
+            const kept = join(root, ".cache", "types", project, "tsc.json");
+            return silent("typescript/bin/tsc", ["-p", project, "--incremental", "--tsBuildInfoFile", kept]);
+          }),
         );
         return { errors: outcomes.flatMap(({ errors }) => errors) };
       },
@@ -75,7 +80,7 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
-    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=tests"]) },
+    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=modules", "--project=tests"]) },
     {
       name: "long",
       what: "long tests: programs, kills, campaigns, browsers",
@@ -220,16 +225,18 @@ async function check(isWanted: (step: Step) => boolean): Promise<boolean> {
     if (failed.length > 0) break;
   }
   const totals = [`${stepsRun} steps`, ...counts, `${failed.length} failed`, seconds(startMs)].join(", ");
-  console.log(`check: ${totals}${failed.length > 0 ? `; FAILED: ${failed.join(", ")}` : ""}`);
+  const alone = `; FAILED: ${failed.join(", ")}; alone: npm run check -- --only ${failed.join(",")}`;
+  console.log(`check: ${totals}${failed.length > 0 ? alone : ""}`);
   for (const closing of closings) console.log(closing);
   return failed.length === 0;
 }
 
-/** The steps that --only names, all with --full, or those of every check. */
+/** The steps that --only names, all with --full, those that it adds with --rest, or those of every check. */
 function selection(): (step: Step) => boolean {
-  const { only, full } = parseArgs({
-    options: { only: { type: "string" }, full: { type: "boolean" } },
+  const { only, full, rest } = parseArgs({
+    options: { only: { type: "string" }, full: { type: "boolean" }, rest: { type: "boolean" } },
   }).values;
+  if (rest) return ({ when }) => when === "full";
   if (only === undefined) return ({ when }) => when === undefined || (full === true && when === "full");
   const known = groups.flat().map(({ name }) => name);
   const wanted = only.split(",").map((name) => name.trim());
