@@ -34,17 +34,18 @@ const long = [
   "packages/server/test/{snapshots,threads,tls,tracing,transaction-stats,validity}.test.ts",
 ];
 
-/** Single modules without threads, files and servers: they leave nothing behind, so that one process after the other loads them once. */
-const modules = [
+/** Tests that leave nothing behind in their process, so that the next file runs there, too, with what is loaded already. */
+const together = [
   "packages/{kernels,protocol}/**/*.test.ts",
   "packages/engine/src/{base,collection,filter,index,log,metadata,query,text,vector,views}/**/*.test.ts",
+  "packages/{cli,import,langchain,llamaindex,server}/{src,test}/**/*.test.ts",
 ];
 
 export default defineConfig({
   test: {
     projects: [
-      { extends: true, test: { name: "modules", include: modules, exclude: long, isolate: false } },
-      { extends: true, test: { name: "tests", include: all, exclude: [...modules, ...long] } },
+      { extends: true, test: { name: "together", include: together, exclude: long, isolate: false } },
+      { extends: true, test: { name: "tests", include: all, exclude: [...together, ...long] } },
       { extends: true, test: { name: "long", include: long } },
       {
         // What threads can break holds for a server with serving threads, too. Left out is what has threads of its own, what the same
@@ -64,7 +65,7 @@ export default defineConfig({
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
     setupFiles: ["packages/engine/src/process/node-host.ts"],
-    // A process for each test file but those of modules: real LMDB, real workers and shared memory end with it.
+    // A process for each other test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.
     maxWorkers: 2,

@@ -80,7 +80,7 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
-    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=modules", "--project=tests"]) },
+    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
     {
       name: "long",
       what: "long tests: programs, kills, campaigns, browsers",
