@@ -12,7 +12,7 @@ const all = [
 
 /**
  * What `npm test` leaves to `npm run test:full`: tests that start programs, kill them, wait for clocks, drive a browser, or repeat
- * something for long; and those that need the data sets of ../shared. A file that takes more than some 15 s belongs here.
+ * something for long; and those that need the data sets of ../shared. A file that takes more than some 10 s belongs here.
  */
 const long = [
   "**/*.shared.test.ts",
@@ -25,19 +25,29 @@ const long = [
   "packages/console/test/console.test.ts",
   "packages/mcp/src/server.test.ts",
   "packages/engine/src/database/{check,snapshots}/*.test.ts",
-  "packages/engine/src/database/{background,deleted-checkpoints,dense,filtered-recall,index-size,keeping-inverted,lagging,memory-budget,overload,toy-kind}.test.ts",
+  "packages/engine/src/database/{background,database,deleted-checkpoints,dense,filtered-recall,filtered-search,index-size,keeping-inverted,lagging,matching,memory-budget,overload,restricted,toy-kind}.test.ts",
   "packages/engine/src/database/threads/threads.test.ts",
-  "packages/engine/src/index/dense/{hnsw-matrix,odd-vectors,walk}.test.ts",
-  "packages/engine/src/index/{inverted/posting-index,text/text-index,text/text-query}.test.ts",
+  "packages/engine/src/index/dense/{allowed,hnsw-index,hnsw-matrix,node-order,odd-vectors,walk}.test.ts",
+  "packages/engine/src/{index/inverted/posting-index,index/text/text-index,index/text/text-query,query/scroll}.test.ts",
   "packages/engine/src/{process/data-directory,process/directory-lock,runtime/builders,runtime/readers}.test.ts",
   "packages/server/test/{auth,authorization,cursors,hostile,key-filters,operations,overload}.test.ts",
   "packages/server/test/{snapshots,threads,tls,tracing,transaction-stats,validity}.test.ts",
 ];
 
+/**
+ * Single modules without threads and servers: they leave nothing behind in their process, so that the next file runs there, too, with what is
+ * loaded already. The tests of the server failed once in four such runs, and gained a sixth of their processor time.
+ */
+const together = [
+  "packages/{kernels,protocol}/**/*.test.ts",
+  "packages/engine/src/{base,collection,filter,index,log,metadata,query,text,vector,views}/**/*.test.ts",
+];
+
 export default defineConfig({
   test: {
     projects: [
-      { extends: true, test: { name: "tests", include: all, exclude: long } },
+      { extends: true, test: { name: "together", include: together, exclude: long, isolate: false } },
+      { extends: true, test: { name: "tests", include: all, exclude: [...together, ...long] } },
       { extends: true, test: { name: "long", include: long } },
       {
         // What threads can break holds for a server with serving threads, too. Left out is what has threads of its own, what the same
@@ -57,7 +67,7 @@ export default defineConfig({
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
     setupFiles: ["packages/engine/src/process/node-host.ts"],
-    // A process per test file: real LMDB, real workers and shared memory end with it.
+    // A process for each other test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.
     maxWorkers: 2,

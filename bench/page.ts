@@ -438,7 +438,7 @@ Quiver beside other engines and servers, on the same machine and data. \`npm run
 - **Graphs** have M = 16 and ef_construction = 200 (filters: 128) in every engine that can set them.
 `;
 
-export function pageOf(): { page: string; chart: string | undefined } {
+function pageOf(): { page: string; chart: string | undefined } {
   const [servers, dense, sparse, text, filters] = ["servers", "dense", "sparse", "text", "filters"].map(
     stored,
   );

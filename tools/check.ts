@@ -4,6 +4,7 @@
 //   npm test                               the steps of a minute or two, in the order of the table below
 //   npm run test:full                      all steps
 //   npm run check -- --only floors,links   some of them
+//   npm run check -- --rest                those of test:full that npm test does not have
 //
 // There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
 // its failures; after a group with a failure the check stops.
@@ -37,6 +38,9 @@ type Step = {
 const root = resolve(import.meta.dirname, "..");
 const testReport = join(root, ".cache", "vitest.json");
 
+/** Files, exports and dependencies that nothing uses; knip.json has the entries and the exceptions. */
+const unusedCode = ["--no-progress", "--no-config-hints"];
+
 const groups: readonly (readonly Step[])[] = [
   [
     {
@@ -50,18 +54,22 @@ const groups: readonly (readonly Step[])[] = [
       run: async () => {
         // The console and a page are compiled with the libraries of a browser; tests have both, through what drives the browser.
         const projects = [".", "packages/console", "packages/console/test", "examples/browser-page"];
+        // What has not changed since the last check is not checked again.
         const outcomes = await Promise.all(
-          projects.map((project) => silent("typescript/bin/tsc", ["-p", project])),
+          projects.map((project) => {
+            const kept = join(root, ".cache", "types", project, "tsc.json");
+            return silent("typescript/bin/tsc", ["-p", project, "--incremental", "--tsBuildInfoFile", kept]);
+          }),
         );
         return { errors: outcomes.flatMap(({ errors }) => errors) };
       },
     },
     {
       name: "floors",
-      what: "imports go downwards; Node.js only where it may be",
+      what: "imports go downwards; Node.js only where it may be; nothing unused",
       run: async () => {
-        const hosts = checkHosts(root);
-        return { errors: [...checkFloors(root), ...(await hosts)] };
+        const [hosts, unused] = await Promise.all([checkHosts(root), silent("knip/bin/knip.js", unusedCode)]);
+        return { errors: [...checkFloors(root), ...hosts, ...unused.errors] };
       },
     },
     {
@@ -72,7 +80,7 @@ const groups: readonly (readonly Step[])[] = [
   ],
   [
     { name: "examples", what: "examples of the documents", run: examples },
-    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=tests"]) },
+    { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
     {
       name: "long",
       what: "long tests: programs, kills, campaigns, browsers",
@@ -217,16 +225,18 @@ async function check(isWanted: (step: Step) => boolean): Promise<boolean> {
     if (failed.length > 0) break;
   }
   const totals = [`${stepsRun} steps`, ...counts, `${failed.length} failed`, seconds(startMs)].join(", ");
-  console.log(`check: ${totals}${failed.length > 0 ? `; FAILED: ${failed.join(", ")}` : ""}`);
+  const alone = `; FAILED: ${failed.join(", ")}; alone: npm run check -- --only ${failed.join(",")}`;
+  console.log(`check: ${totals}${failed.length > 0 ? alone : ""}`);
   for (const closing of closings) console.log(closing);
   return failed.length === 0;
 }
 
-/** The steps that --only names, all with --full, or those of every check. */
+/** The steps that --only names, all with --full, those that it adds with --rest, or those of every check. */
 function selection(): (step: Step) => boolean {
-  const { only, full } = parseArgs({
-    options: { only: { type: "string" }, full: { type: "boolean" } },
+  const { only, full, rest } = parseArgs({
+    options: { only: { type: "string" }, full: { type: "boolean" }, rest: { type: "boolean" } },
   }).values;
+  if (rest) return ({ when }) => when === "full";
   if (only === undefined) return ({ when }) => when === undefined || (full === true && when === "full");
   const known = groups.flat().map(({ name }) => name);
   const wanted = only.split(",").map((name) => name.trim());

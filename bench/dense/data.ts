@@ -180,7 +180,7 @@ const sources: Readonly<Record<string, Source>> = {
   words200: generated("words200", { dimension: 200, count: 50_000, seed: 4 }, "words"),
 };
 
-export const setNames: readonly string[] = Object.keys(sources);
+const setNames: readonly string[] = Object.keys(sources);
 
 function sourceOf(name: string): Source {
   const source = sources[name];

@@ -168,7 +168,7 @@ export function tidyAll(index: { tidy(postings: number, isIdle: boolean): boolea
 }
 
 /** The k best, best first: an index returns its candidates in any order, with all ties at the boundary. */
-export function bestFirst({ ordinals, scores }: Candidates, k: number): number[] {
+function bestFirst({ ordinals, scores }: Candidates, k: number): number[] {
   const places = Array.from(ordinals, (_, i) => i).sort((x, y) => scores[y] - scores[x]);
   return places.slice(0, k).map((place) => ordinals[place]);
 }

@@ -13,12 +13,12 @@ import { holds, type Range, type Tree } from "../engines/filter.ts";
 import { normal } from "../shared/random.ts";
 
 export const dimension = 128;
-export const clusters = 100;
+const clusters = 100;
 const noise = 0.35;
 
 export const fields = ["u", "v", "w", "x", "cluster"];
 
-export const kinds = ["random", "near", "far", "five"] as const;
+const kinds = ["random", "near", "far", "five"] as const;
 export type Kind = (typeof kinds)[number];
 
 /** A filter for each query; the first has none. */
@@ -37,7 +37,7 @@ export const cases: readonly Case[] = [
 ];
 
 /** The filter of a case for a query of a cluster; null: none. */
-export function filterOf({ kind, share }: Case, cluster: number): Tree | null {
+function filterOf({ kind, share }: Case, cluster: number): Tree | null {
   const width = Math.max(1, Math.round(share * clusters));
   const inside = Math.max(0, Math.min(clusters - width, cluster - (width >> 1)));
   const part: Range = { field: "u", from: 0, to: Math.min(1, share * clusters) };

@@ -108,7 +108,7 @@ function rowsOf(runs: readonly Run[], searchUs: ReadonlyMap<number, number>): Ro
 
 type Run = { readonly size: number; readonly form: string; readonly ours: Side; readonly theirs: Side };
 
-export async function measure({ requests, rounds, warm, sizes, profile }: RestPlan): Promise<Measured> {
+async function measure({ requests, rounds, warm, sizes, profile }: RestPlan): Promise<Measured> {
   const directory = mkdtempSync(join(tmpdir(), "quiver-bench-rest-"));
   const ends: (() => unknown)[] = [];
   try {

@@ -19,8 +19,8 @@ import { cpuMsOf, memoryOf } from "./processes.ts";
 import { type Case, efConstruction, type Server, type ServerKind } from "./server.ts";
 import { ladder, type Reached, sweepOf } from "./sweep.ts";
 
-export const k = 10;
-export const recalls = [0.95, 0.99] as const;
+const k = 10;
+const recalls = [0.95, 0.99] as const;
 /** Clients at the same time; filters are searched by one. */
 const clientCounts = [1, 8] as const;
 const connections = Math.max(...clientCounts);

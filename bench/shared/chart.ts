@@ -39,7 +39,7 @@ const colours = [
   "#999999",
 ];
 
-export const escaped = (text: string): string =>
+const escaped = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** Position of a value on its axis, 0 to 1. */

@@ -7,7 +7,7 @@ import type { Measured, Row, Value } from "./results.ts";
 export const ms = (value: number): string => value.toFixed(3);
 export const whole = (value: number): string => Math.round(value).toLocaleString("en");
 
-export const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
 
 export const table = (titles: readonly string[], rows: readonly (readonly string[])[]): string =>
   [line(titles), `|${"---|".repeat(titles.length)}`, ...rows.map(line)].join("\n");
@@ -19,7 +19,7 @@ const cellOf = (value: Value): string => {
 };
 
 /** All rows with all their columns; notes are for the reader of the JSON. */
-export function tableOf(rows: readonly Row[]): string {
+function tableOf(rows: readonly Row[]): string {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => name !== "note");
   const used = columns.filter((name) => rows.some((row) => row[name] !== undefined));
   return table(

@@ -94,7 +94,7 @@ export type Draw = {
 };
 
 /** Yields vectors; each depends on the seed and its place only. */
-export function vectorMaker({
+function vectorMaker({
   entries,
   entriesSpread = 0,
   topicShare = topicShareUsual,

@@ -52,7 +52,7 @@ export const all: readonly OddData[] = [
   ...reported,
 ];
 
-export const rowsDefault = 3_000;
+const rowsDefault = 3_000;
 
 /**
  * Generates the rows and queries of one kind.

@@ -25,7 +25,8 @@ import { allowUndefined, rewriteImports, rewriteUrls, threadsOf } from "./rewrit
 const root = resolve(import.meta.dirname, "../..");
 const cache = join(root, ".cache", "pack");
 const compiled = join(cache, "compiled");
-const staged = join(cache, "packages");
+/** `npm publish --workspaces` publishes what is here. */
+export const staged = join(cache, "packages");
 
 /** The programs of packages that have a command. */
 const commands: Readonly<Partial<Record<PackageName, string>>> = {
@@ -37,7 +38,7 @@ const roots = [...Object.values(entries), ...Object.values(commands)];
 /** Where the console is in `@quiverdb/database`. */
 const consoleFolder = "dist/console";
 
-/** Writes the modules and declarations of each published package. @returns the folder with a folder for each */
+/** Writes the modules and declarations of each published package, a folder for each. */
 export async function stage(): Promise<string> {
   compile();
   const modules = loadedModules();
@@ -53,8 +54,7 @@ export async function pack(out: string): Promise<string[]> {
   await stage();
   copyBuilt(join("console", "dist"), join("@quiverdb", "database", consoleFolder));
   copyBuilt(join("cli", "dist"), join("quiverdb", "dist"));
-  mkdirSync(out, { recursive: true });
-  return packageNames.map((name) => {
+  for (const name of packageNames) {
     const folder = join(staged, name);
     writeFileSync(
       join(folder, "package.json"),
@@ -62,14 +62,12 @@ export async function pack(out: string): Promise<string[]> {
     );
     cpSync(join(root, "packages", folders[name], "README.md"), join(folder, "README.md"));
     cpSync(join(root, "LICENSE"), join(folder, "LICENSE"));
-    const [{ filename }] = JSON.parse(
-      execFileSync("npm", ["pack", "--json", "--pack-destination", resolve(out)], {
-        cwd: folder,
-        encoding: "utf8",
-      }),
-    ) as [{ filename: string }];
-    return join(resolve(out), filename);
-  });
+  }
+  writeFileSync(join(staged, "package.json"), JSON.stringify({ private: true, workspaces: packageNames }));
+  mkdirSync(out, { recursive: true });
+  const args = ["pack", "--workspaces", "--json", "--pack-destination", resolve(out)];
+  const packed = execFileSync("npm", args, { cwd: staged, encoding: "utf8" });
+  return (JSON.parse(packed) as { filename: string }[]).map(({ filename }) => join(resolve(out), filename));
 }
 
 /** Copies what the set-up has built: the page that the server serves, and the command, with all that it loads but what has a binary. */

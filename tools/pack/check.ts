@@ -30,7 +30,7 @@ import { formatMessage } from "publint/utils";
 import { build as viteBuild } from "vite";
 import { compileTools } from "../compile-tools.ts";
 import { readMarkdown } from "../markdown.ts";
-import { pack } from "./build.ts";
+import { pack, staged } from "./build.ts";
 import { folders } from "./places.ts";
 
 const run = promisify(execFile);
@@ -57,6 +57,7 @@ export async function checkPackages(): Promise<Report> {
     report.errors.push(...(await compileTools(import.meta.dirname)));
     const tarballs = await pack(join(folder, "packed"));
     await lint(tarballs, report);
+    await publishAll(report);
     const project = join(folder, "project");
     await install(project, tarballs);
     await compile(project, report);
@@ -89,6 +90,12 @@ async function lint(tarballs: readonly string[], { errors }: Report): Promise<vo
       errors.push(`are-the-types-wrong, ${basename(file)}: ${JSON.stringify(problem)}`);
     }
   }
+}
+
+/** npm publishes all, except that it sends nothing, and has nothing to correct in a package.json. */
+async function publishAll({ errors }: Report): Promise<void> {
+  const { code, output } = await outputOf("npm", ["publish", "--workspaces", "--dry-run"], staged);
+  if (code !== 0 || output.includes("auto-corrected")) errors.push(`npm publish: ${output}`);
 }
 
 const npmOptions = ["--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];

@@ -68,7 +68,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
       "The vector database Quiver as tools of the Model Context Protocol: `npx @quiverdb/mcp`, read-only by default.",
     keywords: ["vector", "database", "mcp", "model context protocol", "search", "quiver"],
     engines: { node: ">=20" },
-    bin: { "quiver-mcp": "./dist/main.js" },
+    bin: { "quiver-mcp": "dist/main.js" },
     exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" } },
   },
   quiverdb: {
@@ -76,7 +76,7 @@ const own: Readonly<Record<PackageName, Manifest>> = {
     keywords: ["vector", "database", "search", "server", "cli", "quiver"],
     // The first with the checksums of backups (CRC-32).
     engines: { node: ">=20.15.0" },
-    bin: { quiver: "./dist/main.js" },
+    bin: { quiver: "dist/main.js" },
   },
 };
 
@@ -120,6 +120,8 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
     type: "module",
     ...own[name],
     files: ["dist"],
+    // npm publishes a package with a scope only to who pays, unless it is told to publish to all.
+    publishConfig: { access: "public" },
     homepage: repository && `${repository}#readme`,
     repository: repository && {
       type: "git",

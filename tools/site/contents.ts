@@ -60,7 +60,7 @@ export function siteFile(path: string): string {
 }
 
 /** @param generated the generated pages of the reference, in order: REST, TypeScript, command line */
-export const groups = (generated: readonly Generated[]): readonly Group[] => [
+const groups = (generated: readonly Generated[]): readonly Group[] => [
   {
     title: "Guide",
     entries: [

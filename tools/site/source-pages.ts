@@ -11,7 +11,7 @@ import { dirname, join, posix } from "node:path";
 const fileBytesMax = 256 * 1024;
 
 /** The address of a file or folder in the site. */
-export const sourceAddress = (path: string): string => `/source/${path}.html`;
+const sourceAddress = (path: string): string => `/source/${path}.html`;
 
 const style = `:root{color-scheme:light dark}
 body{margin:0;font:14px/1.6 ui-monospace,"SF Mono","Cascadia Mono","DejaVu Sans Mono",monospace}

@@ -102,5 +102,5 @@ const isNobodyThere = ({ url, reason }: QuiverError["details"]): boolean =>
   ].includes(String(reason));
 
 /** A word of a shell's command line. */
-export const word = (text: string): string =>
+const word = (text: string): string =>
   /^[\w.,:@%+=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -75,7 +75,7 @@ function plain(value: string | number | null | undefined): string {
 }
 
 /** Text on one line without control characters, so that stored data cannot move the terminal's cursor. */
-export function printable(text: string): string {
+function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed.
   return stripVTControlCharacters(text).replace(/[\u0000-\u001f\u007f-\u009f\s]+/g, " ");
 }

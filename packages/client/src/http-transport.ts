@@ -38,7 +38,7 @@ import {
   type Transport,
 } from "./transport.ts";
 
-export const defaults = {
+const defaults = {
   url: "http://127.0.0.1:8443",
   timeoutMs: 60_000,
   retries: 4,

@@ -16,7 +16,7 @@ import type { AnyMetadata } from "./filter-types.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
 import type { BatchOptions, Form, RequestParts } from "./transport.ts";
 
-export const upsertDefaults = { batchRecords: 1_000, batchBytes: 8 * 1024 * 1024, concurrency: 1 } as const;
+const upsertDefaults = { batchRecords: 1_000, batchBytes: 8 * 1024 * 1024, concurrency: 1 } as const;
 
 /** One record, or any number of them from an array, a generator or an asynchronous source. */
 export type Records<Metadata = AnyMetadata> =

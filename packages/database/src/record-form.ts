@@ -3,13 +3,7 @@
 // As the objects that the caller gave: nothing is encoded. Records that are given as JSON text are parsed by the server's parser, because
 // numbers of metadata keep their text.
 
-import {
-  type DenseValues,
-  invalidRecord,
-  RawRecord,
-  requireRecord,
-  unwritable,
-} from "@quiverdb/client/record";
+import { invalidRecord, RawRecord, requireRecord, unwritable } from "@quiverdb/client/record";
 import type { Form } from "@quiverdb/client/transport";
 import { finishAtOnce, type VectorWrite } from "@quiverdb/engine/database/contract";
 import { refuseUnknownFields } from "@quiverdb/protocol/fields";
@@ -71,5 +65,3 @@ function sizeOf({ dense_values, sparse_values, text, metadata }: VectorWrite): n
     ((dense_values as ArrayLike<number> | null)?.length ?? 0) + 2 * (sparse_values?.length ?? 0);
   return 64 + 4 * numbers + (text?.length ?? 0) + (metadata == null ? 0 : 256);
 }
-
-export type { DenseValues };

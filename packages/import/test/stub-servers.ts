@@ -40,8 +40,6 @@ async function stub(handler: Handler): Promise<StubServer> {
   };
 }
 
-export type StubPoint = { id: number | string; payload?: object | null; vector: unknown };
-
 /**
  * Qdrant with one collection, "books".
  * @param params vectors and sparse vectors of the collection

@@ -13,7 +13,7 @@ export const pageBytes = 65_536;
 export const pagesMax = 65_536;
 
 /** Floats that one SIMD register holds: rows and queries are padded with zeros to a multiple of it. */
-export const lanes = 4;
+const lanes = 4;
 
 /**
  * One query against `count` contiguous rows: writes `count` f32 to `out`. `query`, `rows` and `out` are byte

@@ -9,7 +9,7 @@ import { verifyFile } from "@quiverdb/engine/storage/lmdb-verify";
 /** Numbers of at least 0 and below 1. */
 export type Random = () => number;
 
-export const damageKinds = ["bit", "bit", "bit", "bit", "zeros", "noise", "page of the same file"] as const;
+const damageKinds = ["bit", "bit", "bit", "bit", "zeros", "noise", "page of the same file"] as const;
 
 export type Damage = {
   readonly kind: (typeof damageKinds)[number] | "file removed";
@@ -23,7 +23,7 @@ const sectorBytes = 512;
 const pageBytes = 4096;
 
 /** Files with data: stores, their commit markers and spools, checkpoints of indexes, and snapshots with their entries. */
-export function dataFiles(dataDir: string): string[] {
+function dataFiles(dataDir: string): string[] {
   return readdirSync(dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => relative(dataDir, join(parentPath, name)))

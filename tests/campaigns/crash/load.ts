@@ -246,7 +246,7 @@ export async function remove(
 }
 
 /** Deletes or updates the client's records that match a filter, or patches one. */
-export async function changeMatching(
+async function changeMatching(
   load: Load,
   collection: Collection,
   piece: Piece,
@@ -282,7 +282,7 @@ export async function changeMatching(
 }
 
 /** Declares a field of the metadata, or deletes its declaration. */
-export async function declare(
+async function declare(
   load: Load,
   collection: Collection,
   piece: Piece,

@@ -10,7 +10,7 @@ import { limits } from "@quiverdb/protocol/limits";
 /** The contents of the attacked server, see data.ts. */
 export const collection = "shared";
 export const dimension = 128;
-export const sparseDimensions = 5_000;
+const sparseDimensions = 5_000;
 
 /** A collection of the same server that is only written to. */
 export const bulk = "bulk";
@@ -18,7 +18,7 @@ export const bulkDimension = 768;
 const bulkRecords = 500;
 
 /** A word of the vocabulary that all texts consist of. */
-export function wordOf(number: number): string {
+function wordOf(number: number): string {
   const syllables = [
     "ba",
     "ne",
@@ -43,7 +43,7 @@ export function wordOf(number: number): string {
 }
 
 /** Words of the vocabulary. */
-export const vocabulary = 30_000;
+const vocabulary = 30_000;
 
 export type AttackRequest = {
   readonly method: string;
@@ -332,7 +332,7 @@ function hintOf(key: string, random: () => number, room: Room): unknown {
   }
 }
 
-export function sparseOf(random: () => number, count: number): [number, number][] {
+function sparseOf(random: () => number, count: number): [number, number][] {
   const indices = new Set<number>();
   while (indices.size < count) indices.add(Math.floor(random() ** 2 * sparseDimensions));
   return Array.from(indices, (index) => [index, Math.round((random() + 0.01) * 1e3) / 1e3]);

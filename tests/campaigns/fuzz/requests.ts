@@ -405,7 +405,7 @@ function bulkBodies(route: Operation): fc.Arbitrary<{ type: string; body: Buffer
 const otherMethods = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"];
 
 /** Requests to one endpoint. */
-export function requestsTo(name: OperationName, grounds: Grounds): fc.Arbitrary<FuzzRequest> {
+function requestsTo(name: OperationName, grounds: Grounds): fc.Arbitrary<FuzzRequest> {
   const route: Operation = operations[name];
   const parts = route.path.split(/(\{\w+\})/).map((part): fc.Arbitrary<string> => {
     const parameter = /^\{(\w+)\}$/.exec(part)?.[1];

@@ -10,8 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { adminKey } from "../server-process.ts";
 import { absent, type Operation, present, type Read, type Write } from "./checker.ts";
 
-export const groups = 6;
-export const keysPerGroup = 4;
+const groups = 6;
+const keysPerGroup = 4;
 export const keyCount = groups * keysPerGroup;
 export const collectionPath = "/vectordb/collections/history";
 const ballastCount = 400;
@@ -72,7 +72,7 @@ class Unknown extends Error {
 }
 
 /** A response or an observation that no history can explain. */
-export class Impossible extends Error {
+class Impossible extends Error {
   override readonly name = "Impossible";
 }
 

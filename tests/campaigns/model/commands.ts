@@ -7,8 +7,8 @@ import type { Clause, Metric, ModelRecord } from "../../model.ts";
 
 export const collectionNames = ["one", "zwei 二", "troi's.3"];
 /** Words that analysis without a language does not change; some are similar to each other. */
-export const words = ["kappa", "kappe", "zulu", "tango", "tangos", "delta"];
-export const idsPerClient = 6;
+const words = ["kappa", "kappe", "zulu", "tango", "tangos", "delta"];
+const idsPerClient = 6;
 export const clients = 3;
 /** Ids that only one client writes, so that concurrent writes have a unique outcome. */
 export const idsOf = (client: number) => Array.from({ length: idsPerClient }, (_, i) => `c${client}/v ${i}`);

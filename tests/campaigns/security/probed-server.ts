@@ -11,7 +11,7 @@ import type { RunningServer } from "@quiverdb/server/running-server";
 import { startServer } from "@quiverdb/server/server";
 import { pino } from "pino";
 
-export const adminKey = "campaign-admin-key-3f9c";
+const adminKey = "campaign-admin-key-3f9c";
 const project = resolve(import.meta.dirname, "../../..");
 
 export type Answer = { readonly status: number; readonly text: string };

@@ -17,7 +17,7 @@ import { CommandError } from "../exit-codes.ts";
 
 export type BackupFile = { readonly path: string; readonly bytes: number; readonly heading: BackupHeading };
 
-export const backupSuffix = ".qbackup";
+const backupSuffix = ".qbackup";
 
 const headerBytesMax = 16 * 1024 * 1024;
 

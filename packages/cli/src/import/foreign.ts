@@ -31,7 +31,7 @@ export type Foreign = {
 };
 
 /** The variables with the keys of the servers. PostgreSQL has its own ones, which its client reads. */
-export const keyVariables = {
+const keyVariables = {
   chroma: "CHROMA_API_KEY",
   pinecone: "PINECONE_API_KEY",
   qdrant: "QDRANT_API_KEY",

@@ -90,7 +90,7 @@ export async function* readJsonArray(
 }
 
 /** The record of a line; undefined for a blank line. */
-export function readLine({ number, lines, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
+function readLine({ number, lines, end, bytes, start }: Line, unknown: Unknown): Item | undefined {
   const place = { number, end, ...(lines !== undefined && { lines }) };
   const reject = (json: string, reason: string, code = "invalid_json"): Item => ({
     ...place,

@@ -14,7 +14,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "nod
 import type { Fingerprint } from "./input-file.ts";
 import { firstPosition, type Position } from "./item.ts";
 
-export const stateFormat = 1;
+const stateFormat = 1;
 
 export type Mode = "streaming" | "transaction";
 

@@ -62,7 +62,7 @@ export { checkFilterOfKey } from "../collection/key-filter.ts";
 export { valueJson } from "../collection/reading.ts";
 export { collectAtRest } from "../process/collect-garbage.ts";
 export { resultJson } from "../query/result.ts";
-export { CalledThread, Calls, threadFile } from "../runtime/calls.ts";
+export { CalledThread, Calls } from "../runtime/calls.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";
 export type { SearchAnswer, SearchKind, SearchRequest, VectorWrite };
 

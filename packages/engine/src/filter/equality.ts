@@ -92,7 +92,7 @@ export class OneOf implements Condition {
 type TypeNamed<T> = T extends "string" ? string : T extends "number" ? number : boolean;
 
 /** A text names one of some moments, or another value is one of some. */
-export class OneOfTimes implements Condition {
+class OneOfTimes implements Condition {
   readonly moments: ReadonlySet<number>;
   readonly others: OneOf;
 

@@ -25,7 +25,7 @@ const keyOf = ({ isGreater, isInclusive }: Side, bound: string): string =>
   `${isGreater ? "g" : "l"}t${isInclusive ? "e" : ""} ${bound}`;
 
 /** A number beyond a bound. */
-export class NumberBound implements Condition {
+class NumberBound implements Condition {
   readonly types = ["number"] as const;
   readonly side: Side;
   readonly bound: number;
@@ -55,7 +55,7 @@ export class NumberBound implements Condition {
 }
 
 /** A string beyond a bound. */
-export class TextBound implements Condition {
+class TextBound implements Condition {
   readonly types = ["string"] as const;
   readonly side: Side;
   readonly bound: string;
@@ -89,7 +89,7 @@ export class TextBound implements Condition {
 }
 
 /** A text that names a moment beyond a bound. */
-export class TimeBound implements Condition {
+class TimeBound implements Condition {
   readonly types = ["string"] as const;
   readonly side: Side;
   readonly bound: number;

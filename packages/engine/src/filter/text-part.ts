@@ -24,7 +24,7 @@ function* lookUpTexts(index: FieldLookup, passes: (text: string) => boolean): St
 }
 
 /** A string that contains another. */
-export class Contains implements Condition {
+class Contains implements Condition {
   readonly types = ["string"] as const;
   readonly part: string;
 

@@ -122,11 +122,6 @@ type BodyOf<D extends Declaration> = D extends { readonly body: infer Shape exte
   ? Static<Shape>
   : undefined;
 
-/** The answer, as callers get it; undefined if there is none. */
-export type AnswerOf<D extends Declaration> = D extends { readonly answer: infer Shape extends TSchema }
-  ? Static<Shape>
-  : undefined;
-
 /** What serving threads have of a database. */
 export type ThreadServed = { collection(name: string): Pick<Collection, "search" | "upsert" | "delete"> };
 

@@ -12,7 +12,7 @@ import type { ForgetCall, TaskCall } from "./builder-thread.ts";
 import { CalledThread } from "./calls.ts";
 
 /** Default number of builders: all cores but one, which is for requests. */
-export const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
+const defaultBuilders = (): number => Math.max(1, Math.min(8, availableParallelism() - 1));
 
 /** A thread without a task for this long ends. A new one takes a fifth of a second of processor time to start. */
 const idleMs = 20_000;

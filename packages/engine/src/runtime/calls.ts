@@ -230,7 +230,7 @@ export class CalledThread {
  * The file of a thread's program.
  * @throws Error if it is missing, as in a program that was bundled into one file
  */
-export function threadFile(url: URL): URL {
+function threadFile(url: URL): URL {
   if (existsSync(fileURLToPath(url))) return url;
   throw new Error(
     `The file of a thread is missing: ${fileURLToPath(url)}. A bundler that puts a program into one file must leave out ` +

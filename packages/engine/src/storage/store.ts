@@ -76,7 +76,7 @@ export interface Store {
 }
 
 /** The longest key (S3). */
-export const keyBytesMax = 1_900;
+const keyBytesMax = 1_900;
 const valueBytesMax = 2 ** 31;
 
 /** Asserts that a key may be written (S3). */

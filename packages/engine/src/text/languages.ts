@@ -12,7 +12,7 @@ import * as stopword from "stopword";
  * The 33 words that Lucene leaves out. Longer lists (the `stopword` package's 108, for one) drop words that queries mean, and were measured
  * to be no better: see docs/decisions/text-analysis.md.
  */
-export const englishStopWords: readonly string[] = [
+const englishStopWords: readonly string[] = [
   "a",
   "an",
   "and",

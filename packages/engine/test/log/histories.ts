@@ -74,7 +74,7 @@ export type Step =
   | { do: "begin" | "commit" | "abort" | "abortIdle" | "noteIndexed" }
   | { do: "createIndex" | "deleteIndex"; index: IndexKind };
 
-export const idArbitrary = fc.integer({ min: 0, max: 9 });
+const idArbitrary = fc.integer({ min: 0, max: 9 });
 const records = fc.array(
   fc.record({ id: idArbitrary, x: fc.integer({ min: 0, max: 3 }), what: fc.integer({ min: 0, max: 7 }) }),
   { minLength: 1, maxLength: 4 },

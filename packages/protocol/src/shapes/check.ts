@@ -67,7 +67,6 @@ export const CheckReport = Type.Object({
   snapshots: Type.Integer({ minimum: 0, description: "Snapshot files that were read completely." }),
 });
 
-export type FindingKind = (typeof findingKinds)[number];
 export type Finding = Static<typeof Finding>;
 export type CheckReport = Static<typeof CheckReport>;
 export type NotCompared = CheckReport["collections"][number]["indexes_not_compared"][number];

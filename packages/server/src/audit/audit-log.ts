@@ -17,7 +17,7 @@ import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { AuditEntry, AuditList } from "@quiverdb/protocol/shapes/audit";
 
-export const auditFileName = "audit.log";
+const auditFileName = "audit.log";
 
 /** Number of the surplus file: it exists during a rotation, or after a rotation that failed to remove it. */
 const excess = limits.auditOldFilesMax + 1;

@@ -14,7 +14,7 @@ import { promisify } from "node:util";
 import type { Credentials } from "@quiverdb/engine/database/contract";
 import { digest, randomSecret, sameDigest } from "./secrets.ts";
 
-export const adminKeyFileName = "admin-key";
+const adminKeyFileName = "admin-key";
 
 const saltKey = "admin-salt";
 const verifierKey = "admin-key";

@@ -58,7 +58,7 @@ export type EndpointParts = {
 };
 
 /** `/a/{b}` in Fastify's notation: `/a/:b`. */
-export const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
+const pattern = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** @param isServed of an operation; default: all */
 export function registerOperations(

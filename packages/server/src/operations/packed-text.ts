@@ -11,7 +11,7 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 /** The content codings that are known, the smallest first. */
-export const codings = ["br", "gzip"] as const;
+const codings = ["br", "gzip"] as const;
 export type Coding = (typeof codings)[number];
 
 /** The smallest coding that an Accept-Encoding header permits; undefined: none. */

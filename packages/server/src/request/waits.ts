@@ -10,7 +10,7 @@ import { fieldError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Access } from "../auth/access.ts";
 
-export const timeoutHeader = "x-quiver-timeout-ms";
+const timeoutHeader = "x-quiver-timeout-ms";
 
 export type WaitTimes = {
   readonly defaultMs: number | undefined;

@@ -11,7 +11,7 @@ import { requireUnexpired, revokedError } from "../auth/api-keys.ts";
 import type { Credentials, Gate } from "../auth/gate.ts";
 
 /** How long a thread knows a caller, in milliseconds. */
-export const leaseMs = 5_000;
+const leaseMs = 5_000;
 
 /** Callers that a thread knows at a time; beyond this it forgets the ones that it has known longest. */
 const knownMax = 10_000;

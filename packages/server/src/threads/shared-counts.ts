@@ -12,11 +12,11 @@ import { invariant } from "@quiverdb/protocol/invariant";
 import type { Counts } from "../fair-share.ts";
 
 /** The limits that threads share. */
-export const sharedLimits = ["requests", "bodies", "answers", "connections"] as const;
+const sharedLimits = ["requests", "bodies", "answers", "connections"] as const;
 export type SharedLimit = (typeof sharedLimits)[number];
 
 /** Accounts beyond this number share those numbers. */
-export const accountsMax = 4_096;
+const accountsMax = 4_096;
 
 /** The total is at the beginning of a row, then the accounts follow. */
 const rowLength = 1 + accountsMax;
