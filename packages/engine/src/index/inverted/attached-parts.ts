@@ -55,21 +55,6 @@ export function sharedParts(id: number, parts: OwnedParts): SharedParts {
   };
 }
 
-class AttachedParts extends PostingParts {
-  readonly retiredLog: Column;
-
-  constructor(shared: SharedParts, segments: SegmentReader[]) {
-    const { isText, buffers } = shared;
-    super(
-      isText,
-      segments,
-      buffers.map((buffer) => BufferReader.attach(buffer, isText)),
-    );
-    this.retiredLog = shared.retired;
-    this.hadNegative = shared.hadNegative;
-  }
-}
-
 /** What a thread has made of an index's arenas and segments. */
 class KnownParts {
   readonly scorer = new FullScorer();
@@ -102,7 +87,10 @@ export type AttachedPostings = {
 /** @param slot of the thread */
 export function attachPostings(shared: SharedParts, slot: number): AttachedPostings {
   const known = attachOnce(shared.id, slot, () => new KnownParts());
-  const parts = new AttachedParts(shared, known.attach(shared, slot));
+  const { isText, hadNegative, retired } = shared;
+  const buffers = shared.buffers.map((buffer) => BufferReader.attach(buffer, isText));
+  const parts = new PostingParts(isText, known.attach(shared, slot), buffers, { log: retired });
+  parts.hadNegative = hadNegative;
   const reader = new PostingReader(parts);
   return { reader, searcher: new PostingSearcher(parts, reader, known.scorer), known };
 }

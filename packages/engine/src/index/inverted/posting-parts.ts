@@ -9,8 +9,8 @@ import type { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
 import type { Segment } from "./segment.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** What readers look at. */
-export abstract class PostingParts<
+/** What readers look at, in any thread. */
+export class PostingParts<
   SegmentType extends SegmentReader = SegmentReader,
   BufferType extends BufferReader = BufferReader,
 > {
@@ -21,16 +21,22 @@ export abstract class PostingParts<
   /** One, or one that is being frozen and the one that records are added to. */
   readonly buffers: BufferType[];
   /** Records that were retired, each once; some of them were removed. */
-  abstract readonly retiredLog: Column;
+  readonly retired: { readonly log: Column };
   /** Whether a weight that was ever added is negative. */
   hadNegative = false;
   /** Changes whenever lists move. */
   layout = 0;
 
-  constructor(isText: boolean, segments: SegmentType[], buffers: BufferType[]) {
+  constructor(
+    isText: boolean,
+    segments: SegmentType[],
+    buffers: BufferType[],
+    retired: { readonly log: Column },
+  ) {
     this.isText = isText;
     this.segments = segments;
     this.buffers = buffers;
+    this.retired = retired;
   }
 
   has(ordinal: number): boolean {
@@ -75,14 +81,10 @@ export abstract class PostingParts<
 /** What the writer changes. */
 export class OwnedParts extends PostingParts<Segment, MutableBuffer> {
   /** Records that are held and were retired. */
-  readonly retired = new RetiredOrdinals();
+  declare readonly retired: RetiredOrdinals;
 
   constructor(isText: boolean) {
-    super(isText, [], []);
-  }
-
-  get retiredLog(): Column {
-    return this.retired.log;
+    super(isText, [], [], new RetiredOrdinals());
   }
 
   get count(): number {

@@ -91,7 +91,7 @@ export class PostingReader {
       youngest = ordinal;
       yield ordinal;
     }
-    const { values, length } = this.#parts.retiredLog;
+    const { values, length } = this.#parts.retired.log;
     for (let i = 0; i < length; i++) if (values[i] < youngest && !visible(values[i])) yield values[i];
   }
 
