@@ -10,13 +10,13 @@
 import { invariant } from "../../base/invariant.ts";
 import type { TermRowsState } from "./frozen-term-rows.ts";
 import { TermRows } from "./term-rows.ts";
-import { RowReader, type RowSource, widthOf } from "./term-rows-reader.ts";
+import { RowReader, type TermRowsReader, widthOf } from "./term-rows-reader.ts";
 
 /** Positions, for reading. */
 export class PositionsReader {
-  readonly rows: RowSource;
+  readonly rows: TermRowsReader;
 
-  constructor(rows: RowSource) {
+  constructor(rows: TermRowsReader) {
     this.rows = rows;
   }
 
