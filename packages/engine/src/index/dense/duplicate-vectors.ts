@@ -93,6 +93,25 @@ export class DuplicateVectorsReader {
     });
     return seen;
   }
+
+  /** Whether a version sees any record of a vector key. */
+  seesVectorKey(visible: Visible): Visible {
+    return visible === null || this.isEmpty
+      ? visible
+      : (vectorKey) => this.seen(vectorKey, visible) !== absent;
+  }
+
+  /** Reads the vector of a vector key through a visible record: other records may no longer be stored. */
+  readerOf<Vector>(
+    visible: () => Visible,
+    vectorOf?: (ordinal: number) => Vector,
+  ): ((vectorKey: number) => Vector) | undefined {
+    if (vectorOf === undefined || this.isEmpty) return vectorOf;
+    return (vectorKey) => {
+      const seen = this.seen(vectorKey, visible());
+      return vectorOf(seen === absent ? vectorKey : seen);
+    };
+  }
 }
 
 export class DuplicateVectors extends DuplicateVectorsReader {

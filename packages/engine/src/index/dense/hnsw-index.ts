@@ -233,7 +233,7 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
     const { held, vectorKeys } = this.vectors;
     held.check();
     vectorKeys.duplicates.check((vectorKey) => this.vectors.isVectorKey(vectorKey));
-    const read = this.vectors.readerOf(() => null, vectorOf);
+    const read = vectorKeys.duplicates.readerOf(() => null, vectorOf);
     this.graphSet?.check((vectorKey) => held.vectorOf(vectorKey) ?? readVector(vectorKey, read));
   }
 
