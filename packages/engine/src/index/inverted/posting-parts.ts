@@ -5,7 +5,9 @@
 // posting-search.ts) look at it. Those of other threads look at the parts as they were at a moment (attached-parts.ts).
 
 import { type Column, Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
+import type { Hidden, Located } from "./query.ts";
 import type { Segment } from "./segment.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
@@ -63,6 +65,15 @@ export class PostingParts<
   /** The mutable buffer that a record is in. */
   bufferOf(ordinal: number): BufferType | undefined {
     return this.buffers.find((buffer) => buffer.slotOf(ordinal) >= 0);
+  }
+
+  /** Asserts that a term was located in the present layout, or records hidden: by places of another one, other lists would be read. */
+  assertLocated({ segments, buffers }: Pick<Located | Hidden, "segments" | "buffers">): void {
+    invariant(
+      segments.length === this.segments.length && buffers.length === this.buffers.length,
+      () =>
+        `places in ${segments.length} segments and ${buffers.length} buffers are used, there are ${this.segments.length} and ${this.buffers.length}`,
+    );
   }
 
   /** Ordinals that are held, descending. */
@@ -140,6 +151,10 @@ export class RetiredOrdinals {
     if (this.#held.has(ordinal)) return;
     this.#held.add(ordinal);
     this.#log.push(ordinal);
+    invariant(
+      this.#held.size <= this.#log.length,
+      () => `${this.#held.size} records are retired, their log has ${this.#log.length}`,
+    );
   }
 
   /** @returns whether it was there */
@@ -175,5 +190,6 @@ export class RetiredOrdinals {
   #rewrite(): void {
     this.#log = new Growable(Uint32Array, Math.max(16, this.#held.size), true);
     for (const ordinal of this.#held) this.#log.push(ordinal);
+    invariant(this.#log.length === this.#held.size, "the log of retired records was not written anew");
   }
 }
