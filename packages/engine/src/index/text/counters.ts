@@ -3,6 +3,7 @@
 // The counts change in place, in blocks, and no other thread sees them. Whoever asks is given copies of the blocks in shared memory: of one
 // that has not changed since, the copy of before. Where nobody asks there are none.
 
+import { invariant } from "../../base/invariant.ts";
 import { sharedArray } from "../../base/shared-memory.ts";
 
 const blockBits = 14;
@@ -64,6 +65,7 @@ export class Counters extends CountsReader {
     for (let block = this.#length >>> blockBits; block << blockBits < length; block++)
       this.#change(block << blockBits);
     this.#length = Math.max(this.#length, length);
+    invariant(this.#length <= this.#capacity, () => `${this.#length} counts have room for ${this.#capacity}`);
   }
 
   get #capacity(): number {
@@ -89,6 +91,7 @@ export class Counters extends CountsReader {
 
   /** @returns the count after it */
   decrease(number: number): number {
+    invariant(this.of(number) > 0, () => `the count of number ${number} falls below 0`);
     this.#change(number);
     return --this.blocks[number >>> blockBits][number & inBlock];
   }

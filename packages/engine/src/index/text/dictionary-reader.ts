@@ -16,6 +16,7 @@
 // sees: the units can be in a block that the reader was not given. A term that its version has keeps its number, and is compared as a whole.
 
 import { blockBytes } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { UnitsTest } from "./word-test.ts";
 
@@ -72,6 +73,16 @@ export class DictionaryReader {
     this.lengths = lengths;
     this.units = units;
     this.numbersEnd = numbersEnd;
+    const mask = maskOf(slots.blocks, bits);
+    invariant((mask & (mask + 1)) === 0, `a dictionary has ${mask + 1} slots, which is no power of two`);
+    invariant(
+      hashes.blocks.length === begins.blocks.length && hashes.blocks.length === lengths.blocks.length,
+      "the columns of a dictionary have different lengths",
+    );
+    invariant(
+      numbersEnd <= hashes.blocks.length << bits,
+      `${numbersEnd} numbers are in ${hashes.blocks.length} blocks`,
+    );
   }
 
   /** The number of a term, or undefined. */
@@ -125,7 +136,9 @@ export class DictionaryReader {
 
   /** The term of a number in use. */
   termOf(number: number): string {
-    return this.#termFrom(this.beginOf(number), this.lengthOf(number));
+    const length = this.lengthOf(number);
+    invariant(length > 0, () => `number ${number} has no term`);
+    return this.#termFrom(this.beginOf(number), length);
   }
 
   #termFrom(begin: number, length: number): string {

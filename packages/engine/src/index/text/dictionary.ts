@@ -112,6 +112,7 @@ export class Dictionary extends DictionaryReader {
   /** Adds a term that is not there, under a number that has none. */
   add(term: string, number: number): void {
     invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
+    invariant(!this.isUsed(number), () => `number ${number} of "${term}" is that of another term`);
     if (number >= this.numbersEnd) {
       for (const column of [this.hashes, this.begins, this.lengths]) column.reserve(number + 1);
       this.numbersEnd = number + 1;
@@ -134,10 +135,15 @@ export class Dictionary extends DictionaryReader {
     const { capacity } = this.old;
     this.slots = slotColumn(this.bits, 4 * this.#size > capacity ? 2 * capacity : capacity);
     this.#filled = 0;
+    invariant(
+      2 * this.#size <= this.slots.capacity,
+      () => `${this.#size} terms are to move to ${this.slots.capacity} slots`,
+    );
   }
 
   /** Forgets the term of a number. */
   remove(number: number): void {
+    invariant(this.isUsed(number), () => `number ${number} is removed, and has no term`);
     const at = this.#slotOf(number, false);
     if (this.#slotAt(at) !== 0) this.slots.set(at, left);
     else invariant(this.old !== null, `number ${number} is in no slot`);
@@ -234,6 +240,14 @@ export class Dictionary extends DictionaryReader {
     dictionary.#size = state.size;
     dictionary.#filled = state.filled;
     dictionary.numbersEnd = numbersEnd;
+    invariant(
+      rest.length === state.units.length && state.size <= numbersEnd && state.block < rest.length,
+      `${state.size} terms of ${numbersEnd} numbers have ${rest.length} blocks, not ${state.units.length}`,
+    );
+    invariant(
+      2 * state.filled <= state.slots && (state.old === 0 || state.movedEnd <= state.old),
+      `${state.filled} of ${state.slots} slots are filled, and ${state.movedEnd} of ${state.old} have moved`,
+    );
     return dictionary;
   }
 
@@ -299,7 +313,13 @@ export class Dictionary extends DictionaryReader {
       const slot = old.blocks[this.#movedEnd >>> this.bits][this.#movedEnd & ((1 << this.bits) - 1)];
       if (slot !== 0 && slot !== left && this.lengthOf(slot - 1) > 0) this.#enter(slot - 1);
     }
-    if (end === old.capacity) this.old = null;
+    if (end < old.capacity) return;
+    this.old = null;
+    // The term that is being added may not have a slot yet.
+    invariant(
+      this.#filled + 1 >= this.#size,
+      () => `all slots have moved, and ${this.#filled} have ${this.#size} terms`,
+    );
   }
 
   /** Writes the units of a term. @returns where they begin */
@@ -377,6 +397,7 @@ export class Dictionary extends DictionaryReader {
       this.begins.set(number, this.#block * (2 << this.bits) + to);
     }
     if (end < this.numbersEnd) return;
+    invariant(!closing.blocks.has(this.#block), "the block that gets units is among those that are freed");
     for (const block of closing.blocks) {
       this.units[block] = noUnits;
       this.#ends[block] = 0;

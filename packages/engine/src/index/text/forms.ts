@@ -75,6 +75,7 @@ export class Forms extends FormsReader {
       if (this.counts.increase(number) === 0) this.#unused--;
       added[count++] = number;
     }
+    invariant(this.#unused >= 0, () => `${this.#unused} forms have no record`);
     this.rows.begin(ordinal);
     this.rows.writeAll(added, count);
   }
@@ -102,6 +103,10 @@ export class Forms extends FormsReader {
       this.#unused--;
     }
     this.#swept = end < this.counts.length ? end : undefined;
+    invariant(
+      this.#unused >= 0 && this.dictionary.size + this.#free.length === this.counts.length,
+      () => `${this.dictionary.size} forms and ${this.#free.length} free numbers, of ${this.counts.length}`,
+    );
     return this.#free.length > length;
   }
 
@@ -137,6 +142,7 @@ export class Forms extends FormsReader {
   /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static *restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Steps<Forms> {
     const columns = images.length - rows.segments.length;
+    invariant(columns >= 0, `${images.length} images are of ${rows.segments.length} segments of rows`);
     const forms = new Forms(
       Dictionary.restored(dictionary, images.slice(0, columns)),
       new TermRows(FrozenTermRows.restored(rows, images.slice(columns))),

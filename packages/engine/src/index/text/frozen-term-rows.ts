@@ -54,6 +54,11 @@ export class FrozenTermRows {
     const rows = new FrozenTermRows();
     for (const [i, { ordinals, begins, forgotten }] of segments.entries()) {
       const columns = columnsOf(images[i].buffer as SharedArrayBuffer, ordinals.length);
+      invariant(
+        begins.length === ordinals.length + 1 && forgotten.length === ordinals.length,
+        `${ordinals.length} rows have ${begins.length} bounds and ${forgotten.length} marks`,
+      );
+      invariant(ordinals[0] > rows.last, `rows from ${ordinals[0]} on follow those up to ${rows.last}`);
       columns.ordinals.set(ordinals);
       columns.begins.set(begins);
       const segment = segmentFrom(columns, forgotten);
@@ -76,6 +81,10 @@ export class FrozenTermRows {
   /** Appends copies of rows of greater ordinals, those that are forgotten left out. */
   append(rows: MarkedTermRows): void {
     const frozen = livingOf([rows]);
+    invariant(
+      frozen.rows === 0 || frozen.columns.ordinals[0] > this.last,
+      () => `rows from ${frozen.columns.ordinals[0]} on are frozen after ${this.last}`,
+    );
     if (frozen.rows > 0) this.segments.push(frozen);
     this.#count += frozen.rows;
   }
@@ -102,6 +111,8 @@ export class FrozenTermRows {
       before.columns.bytes.length + segment.columns.bytes.length <= joinedBytesMax;
     const sources = isJoined ? [before, segment] : [segment];
     const made = livingOf(sources.map(({ columns, forgotten }) => ({ ...columns, forgotten })));
+    const living = sources.reduce((sum, source) => sum + livingCount(source), 0);
+    invariant(made.rows === living, `${made.rows} of ${living} rows are kept`);
     const first = isJoined ? at - 1 : at;
     this.segments.splice(first, sources.length, ...(made.rows > 0 ? [made] : []));
   }

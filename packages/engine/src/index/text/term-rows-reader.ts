@@ -8,6 +8,7 @@
 // for them: whether a record counts is decided by what the searched version sees.
 
 import type { Column } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 
 /** A row: bytes of a segment; borrowed until the rows change. */
@@ -66,6 +67,13 @@ export class TermRowsReader {
   constructor({ segments, open }: Rows) {
     this.segments = segments;
     this.open = open;
+    const { ordinals, bytes, length } = open;
+    const last = segments.at(-1)?.last ?? -1;
+    invariant(
+      ordinals.length === 0 || ordinals.values[0] > last,
+      () => `the open rows begin with ordinal ${ordinals.values[0]}, after ${last}`,
+    );
+    invariant(length <= bytes.length, () => `open rows end at ${length} of ${bytes.length} bytes`);
   }
 
   /** The row of a record; undefined where it has none. */
@@ -86,8 +94,15 @@ export class TermRowsReader {
 }
 
 function columnsIn(segment: RowSegment): RowColumns {
-  segment.columns ??= columnsOf(segment.block, segment.rows);
-  return segment.columns;
+  if (segment.columns !== undefined) return segment.columns;
+  const columns = columnsOf(segment.block, segment.rows);
+  invariant(
+    columns.ordinals[segment.rows - 1] === segment.last &&
+      columns.begins[segment.rows] === columns.bytes.length,
+    () => `a segment of rows up to ${segment.last} ends with ${columns.ordinals[segment.rows - 1]}`,
+  );
+  segment.columns = columns;
+  return columns;
 }
 
 /** The segment whose range ends with an ordinal or later; undefined where none does. */

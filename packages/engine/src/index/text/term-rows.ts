@@ -77,6 +77,7 @@ export class TermRows extends TermRowsReader {
   writeAll(numbers: Uint32Array, count: number): void {
     this.reserve(count);
     const { open } = this;
+    invariant(open.ordinals.length > 0, "numbers are written before a row is begun");
     const { bytes } = open;
     let at = open.length;
     for (let i = 0; i < count; i++) {
@@ -117,6 +118,10 @@ export class TermRows extends TermRowsReader {
   freeze(end: number): void {
     const { ordinals, begins, forgotten, bytes, length } = this.open;
     if (ordinals.length === 0 || ordinals.values[0] >= end) return;
+    invariant(
+      begins.length === ordinals.length && begins.values[begins.length - 1] <= length,
+      () => `${ordinals.length} rows have ${begins.length} beginnings, in ${length} bytes`,
+    );
     begins.push(length);
     const rows = firstFrom(ordinals.values, end, ordinals.length);
     this.#frozen.append({
@@ -142,6 +147,10 @@ export class TermRows extends TermRowsReader {
     }
     open.bytes.set(bytes.subarray(from, length));
     open.length = length - from;
+    invariant(
+      open.begins.length === 0 || open.begins.values[0] === 0,
+      () => `the open rows begin at ${open.begins.values[0]}`,
+    );
     Object.assign(this.open, open);
   }
 
@@ -172,6 +181,11 @@ export class TermRows extends TermRowsReader {
 
   /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen: the state and the bytes. */
   save(end: number): { state: TermRowsState; images: Uint8Array[] } {
+    const { ordinals } = this.open;
+    invariant(
+      ordinals.length === 0 || ordinals.values[0] >= end,
+      `a checkpoint up to ${end} leaves out the open row of ${ordinals.values[0]}`,
+    );
     return this.#frozen.save(end);
   }
 
