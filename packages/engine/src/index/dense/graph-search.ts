@@ -19,6 +19,7 @@ import { AllowedNodes, NodeBlocks } from "./allowed-nodes.ts";
 import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
 import { Graph, type SharedGraph } from "./graph.ts";
+import { efMax } from "./graph-layout.ts";
 import { nodeOf, partitionNumberOf } from "./node-map.ts";
 import { walkOf } from "./walk.ts";
 
@@ -57,6 +58,14 @@ export type Walk = {
   /** Comparisons on all levels. */
   readonly distances: number;
 };
+
+/** Asserts that a beam fits into the scratch memory. */
+function assertBeam(beam: number): void {
+  invariant(
+    beam >= 1 && beam <= efMax,
+    () => `a graph is searched with a beam of ${beam}, up to ${efMax} fit`,
+  );
+}
 
 export class GraphSearch {
   readonly encoding: Encoding;
@@ -113,6 +122,7 @@ export class GraphSearch {
     without: number,
     vectorKeys: Growable<Uint32Array>,
   ): boolean {
+    assertBeam(beam);
     const banned = without === absent ? absent : this.#graphs.places.get(without);
     const { partitions } = this.#graphs;
     let isExhausted = true;
@@ -164,6 +174,7 @@ export class GraphSearch {
     nodes: AllowedNodes,
     vectorKeys: Growable<Uint32Array>,
   ): boolean {
+    assertBeam(beam);
     const graph = this.#onlyGraph;
     if (graph === undefined) return false;
     graph.refreshIfGrown();
@@ -223,6 +234,7 @@ export class GraphSearch {
    * not changed since.
    */
   walk(query: Float32Array, beam: number, nodes: AllowedNodes | null): Walk {
+    assertBeam(beam);
     const vectorKeys: number[] = [];
     const from: number[] = [];
     let distances = 0;

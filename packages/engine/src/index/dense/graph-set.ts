@@ -223,6 +223,7 @@ export class GraphSet {
 
   /** Queues a vector key to be linked. Vector keys must ascend. */
   enqueue(vectorKey: number): void {
+    invariant(!this.has(vectorKey), () => `the vector key ${vectorKey} is queued, and linked already`);
     this.#queue.add(vectorKey);
   }
 

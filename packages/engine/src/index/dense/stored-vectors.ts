@@ -4,6 +4,7 @@
 // whose values are all zero has no direction. It is in neither of them, and its score is known.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import { invariant } from "../../base/invariant.ts";
 import { readFloats } from "../../vector/floats.ts";
 import { type Metric, metrics } from "../../vector/metric.ts";
 import { absent } from "../ordinal-map.ts";
@@ -86,6 +87,12 @@ export class StoredVectors implements SearchedVectors {
 
   /** What another thread needs to search the vectors as they are now. */
   get shared(): SharedVectors {
+    const linked = this.graphs?.count ?? 0;
+    // A row is linked only if the graphs have its vector: a thread that attaches finds it in one or the other.
+    invariant(
+      this.held.linkedCount <= linked,
+      () => `${this.held.linkedCount} rows are marked as linked, and the graphs have ${linked} vectors`,
+    );
     return {
       dimension: this.dimension,
       metric: this.metric.name,
