@@ -14,11 +14,6 @@ export const least = (rows: readonly Row[], name: string): Row | undefined =>
     .toSorted((a, b) => num(a, name) - num(b, name))
     .at(0);
 
-export const span = (values: readonly number[], digits = 2): string => {
-  const [from, to] = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits));
-  return from === to ? from : `${from} to ${to}`;
-};
-
 /** How many times Quiver's best the best rival costs; figures of Quiver's best are 1. */
 export const timesOfRival = ({ rows }: Run, at: string): number =>
   num(least(rows.filter(isRival), `cpuMs${at}`), `times${at}`);

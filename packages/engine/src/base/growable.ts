@@ -133,9 +133,9 @@ export class BlockColumn<T extends BlockNumbers> {
     this.changing(at >>> this.bits)[at & ((1 << this.bits) - 1)] = value;
   }
 
-  /** The blocks, for another thread. */
-  get shared(): readonly T[] {
-    return [...this.#blocks];
+  /** The blocks as they are now, for another thread. */
+  get shared(): { readonly blocks: readonly T[] } {
+    return { blocks: [...this.#blocks] };
   }
 
   /** The bytes of the first numbers, by block, which stay as they are until `release`. */

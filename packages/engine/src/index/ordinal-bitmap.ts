@@ -27,6 +27,10 @@ export class OrdinalBitmap {
   readonly count: number;
 
   private constructor({ words, firstWord, count }: SharedBitmap) {
+    invariant(
+      firstWord >= 0 && count <= 32 * words.length,
+      () => `a set of ${count} ordinals has ${words.length} words, from ${firstWord} on`,
+    );
     this.words = words;
     this.firstWord = firstWord;
     this.count = count;

@@ -94,6 +94,7 @@ export class OrdinalMap extends OrdinalMapReader {
 
   /** Sets or replaces the value of an ordinal. */
   set(ordinal: number, value: number): void {
+    invariant(value >= 0 && value < absent, () => `ordinal ${ordinal} gets the value ${value}`);
     const entry = (ordinal >>> 10) & 2_047;
     const directory = this.#directoryFor(ordinal >>> 21, entry);
     let page = directory[entry];
@@ -120,6 +121,10 @@ export class OrdinalMap extends OrdinalMapReader {
     this.#size--;
     const count = (this.#counts[page] ?? 0) - 1;
     this.#counts[page] = count;
+    invariant(
+      count >= 0 && this.#size >= count,
+      () => `page ${page} counts ${count} of ${this.#size} ordinals`,
+    );
     if (count > 0) return;
     directory[(ordinal >>> 10) & 2_047] = 0;
     this.#retire(() => this.#give(page, chunk));
@@ -177,6 +182,11 @@ export class OrdinalMap extends OrdinalMapReader {
   #take(): number {
     if (this.#free.length === 0) this.#addChunk();
     const page = this.#free.pop() as number;
+    invariant(page !== 0, "page 0 means that there is none");
+    invariant(
+      (this.#counts[page] ?? 0) === 0,
+      () => `page ${page} is taken, and has ${this.#counts[page]} ordinals`,
+    );
     this.#used[page >>> 4]++;
     if (this.#counts[page] === undefined) this.#touched++;
     this.#counts[page] = 0;
@@ -196,6 +206,10 @@ export class OrdinalMap extends OrdinalMapReader {
   #give(page: number, chunk: Words): void {
     const number = page >>> 4;
     if (this.chunks[number] !== chunk) return;
+    invariant(
+      this.#counts[page] === 0 && this.#used[number] > 0,
+      () => `page ${page} is given back with ${this.#counts[page]} ordinals`,
+    );
     this.#free.push(page);
     if (--this.#used[number] > 0) return;
     this.chunks[number] = undefined;

@@ -102,6 +102,7 @@ export class NodeBlocks {
       if ((this.#records[row] & bit) === 0) continue;
       this.#records[row] &= ~bit;
       this.#knownCount--;
+      invariant(this.#knownCount >= 0, () => `${this.#knownCount} records are in rows`);
     }
   }
 

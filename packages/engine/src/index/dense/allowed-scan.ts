@@ -4,6 +4,7 @@
 // vector without direction need no special handling, and the result is exact. Between two steps the index may change: the vectors of the
 // records that the searched version sees remain where they were, or can be read.
 
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
@@ -58,6 +59,7 @@ export class AllowedScan {
     visible: () => Visible,
     vectorOf?: VectorReader,
   ) {
+    invariant(k >= 1, () => `the ${k} nearest of ${allowed.count} records are searched`);
     this.#vectors = vectors;
     this.#rows = vectors.rows;
     this.#graphs = vectors.graphs;

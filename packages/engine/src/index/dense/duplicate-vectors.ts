@@ -93,6 +93,25 @@ export class DuplicateVectorsReader {
     });
     return seen;
   }
+
+  /** Whether a version sees any record of a vector key. */
+  seesVectorKey(visible: Visible): Visible {
+    return visible === null || this.isEmpty
+      ? visible
+      : (vectorKey) => this.seen(vectorKey, visible) !== absent;
+  }
+
+  /** Reads the vector of a vector key through a visible record: other records may no longer be stored. */
+  readerOf<Vector>(
+    visible: () => Visible,
+    vectorOf?: (ordinal: number) => Vector,
+  ): ((vectorKey: number) => Vector) | undefined {
+    if (vectorOf === undefined || this.isEmpty) return vectorOf;
+    return (vectorKey) => {
+      const seen = this.seen(vectorKey, visible());
+      return vectorOf(seen === absent ? vectorKey : seen);
+    };
+  }
 }
 
 export class DuplicateVectors extends DuplicateVectorsReader {
@@ -128,6 +147,10 @@ export class DuplicateVectors extends DuplicateVectorsReader {
   add(vectorKey: number, ordinal: number): void {
     const last = this.#previous.get(vectorKey);
     const before = last === absent ? vectorKey : last;
+    invariant(
+      ordinal > before,
+      () => `the record ${ordinal} follows ${before} in the ring of the vector key ${vectorKey}`,
+    );
     this.#copyCount++;
     this.#vectorKeys.set(ordinal, vectorKey);
     this.#next.set(ordinal, vectorKey);
@@ -147,6 +170,10 @@ export class DuplicateVectors extends DuplicateVectorsReader {
     }
     const next = this.#next.get(ordinal);
     const previous = this.#previous.get(ordinal);
+    invariant(
+      next !== absent && previous !== absent,
+      () => `the record ${ordinal} of the vector key ${vectorKey} is in no ring`,
+    );
     this.#copyCount--;
     this.#vectorKeys.delete(ordinal);
     this.#previous.delete(ordinal);
@@ -162,6 +189,10 @@ export class DuplicateVectors extends DuplicateVectorsReader {
     if (this.#vectorKeys.get(vectorKey) === absent) return absent;
     this.#deleteLater(this.#vectorKeys, vectorKey);
     this.#headlessCount--;
+    invariant(
+      this.#headlessCount >= 0 && this.#copyCount >= this.#headlessCount,
+      () => `${this.#copyCount} duplicates are of ${this.#headlessCount} vector keys without a record`,
+    );
     return vectorKey;
   }
 
@@ -169,6 +200,7 @@ export class DuplicateVectors extends DuplicateVectorsReader {
     this.#leaving++;
     this.#retire(() => {
       this.#leaving--;
+      invariant(this.#leaving >= 0, "a record that led on was taken out twice");
       map.delete(ordinal);
     });
   }
@@ -187,6 +219,10 @@ export class DuplicateVectors extends DuplicateVectorsReader {
 
   /** Restores from a checkpoint. Returns the headless vector keys of which the checkpoint has no record. */
   restore({ pairs, headless }: DuplicateVectorsState): number[] {
+    invariant(
+      this.#copyCount === 0 && pairs.length % 2 === 0,
+      `${pairs.length} numbers are restored as pairs, beside ${this.#copyCount} duplicates`,
+    );
     for (let i = 0; i < pairs.length; i += 2) this.add(pairs[i], pairs[i + 1]);
     const empty: number[] = [];
     for (const vectorKey of headless) {

@@ -15,6 +15,7 @@
 // The steps from a vector to its code share one set of buffers, so they are one class, and one file.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import { invariant } from "../../base/invariant.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { type CodeKind, codeKinds, codeSizes, type HnswDataType, queryFieldsBytes } from "./code-types.ts";
 import { greatestOf, halfOf, lengthOf, powerBelow, Rotation } from "./value-transforms.ts";
@@ -125,7 +126,8 @@ export class Encoding {
 
   /** Writes the code of a vector of finite values into `codeBytes` bytes; `lastFactor` and `lastBias` belong to it. */
   encode(vector: Float32Array, code: Uint8Array): void {
-    const { dataType } = this;
+    const { dataType, codeBytes } = this;
+    invariant(code.length === codeBytes, () => `a code of ${codeBytes} bytes goes into ${code.length}`);
     const length = this.#prepare(vector, true);
     this.lastBias = (length * length) / 2;
     this.lastFactor = length === 0 ? 0 : 1;

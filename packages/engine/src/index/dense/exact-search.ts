@@ -5,6 +5,7 @@
 // vector that is met twice, because its row was copied meanwhile, counts once.
 
 import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { keepBest } from "../../base/top-k.ts";
 import type { ExactDistance, Metric } from "../../vector/metric.ts";
@@ -75,6 +76,10 @@ export class ExactSearch {
     visible: () => Visible,
     vectorOf?: VectorReader,
   ) {
+    invariant(
+      k >= 1 && queries.length > 0,
+      () => `the ${k} nearest of ${queries.length} queries are searched`,
+    );
     this.#rows = rows;
     this.#graphs = graphs;
     this.#metric = metric;

@@ -47,6 +47,8 @@ export class Fingerprints {
   add(vectorKey: number, isThere: (vectorKey: number) => boolean): void {
     if (4 * (this.#used + 1) > 3 * (this.#slots.length / slotWords)) this.#grow(isThere);
     this.#put(vectorKey, this.#low, this.#high);
+    // A search ends at a free slot.
+    invariant(slotWords * this.#used < this.#slots.length, () => `${this.#used} vector keys fill all slots`);
   }
 
   /** Entries of the requested vector keys, three words each, for `restore`. */

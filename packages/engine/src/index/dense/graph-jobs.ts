@@ -97,6 +97,7 @@ export class GraphJobs {
   }
 
   release(): void {
+    invariant(this.#running > 0 && this.#isExclusive, "graphs are released that nobody holds");
     this.#running--;
     this.#isExclusive = false;
     this.#nodes.release();
@@ -190,12 +191,17 @@ export class GraphJobs {
   }
 
   #giveUp(number: number, partition: Partition): void {
+    invariant(
+      this.#nodes.partitions[number] === partition && partition.count === 0,
+      () => `partition ${number} is given up with ${partition.count} vectors`,
+    );
     this.#nodes.partitions[number] = undefined;
     this.#sweeps.delete(partition);
     this.#host.forget(partition.target.id);
   }
 
   #beginSweep(partition: Partition): void {
+    invariant(this.#running === 0, () => `a sweep begins while ${this.#running} jobs are running`);
     this.#sweeps.delete(partition);
     this.#isExclusive = true;
     const unlinked = partition.beginSweep();
@@ -231,6 +237,7 @@ export class GraphJobs {
       this.#queue.handOut();
     }
     const first = vectorKeys[0];
+    invariant(first !== undefined, "a job has no vector to link");
     this.#queue.begin(first);
     const job = {
       kind: "insert",
@@ -271,6 +278,7 @@ export class GraphJobs {
     this.#running++;
     this.#host.run(partition.target, job, () => {
       this.#running--;
+      invariant(this.#running >= 0, "a job of the graphs has ended twice");
       then();
     });
   }

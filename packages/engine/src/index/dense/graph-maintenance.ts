@@ -5,6 +5,7 @@
 // built beside those that serve. This file has the jobs themselves. Both of these parts, and every change of the index, wait for
 // them: so the jobs, and the counters by which everybody waits, are one class.
 
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { MaintenanceOptions, Vectors } from "./build-host.ts";
 import type { CalibrationRequest } from "./calibrate.ts";
@@ -206,6 +207,7 @@ export class GraphMaintenance {
       const state = { ...current.state(), ...this.#watch.state(), work: this.#work, orderedWork };
       save.write(state, current.graphs, () => {
         this.#running--;
+        invariant(this.#running >= 0, "a checkpoint of the graphs has ended twice");
         current.release();
         this.pump();
         // What was due meanwhile had to wait: nobody else looks again.
@@ -378,6 +380,7 @@ export class GraphMaintenance {
     then: (set: GraphSet) => void,
   ): void {
     const { metric, dimension, seed, builders } = this.#options;
+    invariant(!this.#isCalibrating, "codes are calibrated while others are");
     this.#isCalibrating = true;
     this.#running++;
     builders.run(calibration, { ...request, metric, dimension, seed }, (error, state) => {
@@ -410,6 +413,7 @@ export class GraphMaintenance {
   }
 
   #serveBy(set: GraphSet, before: GraphSet): void {
+    invariant(set !== before && this.#current === before, "graphs are replaced that do not serve");
     this.#current = set;
     before.close();
     // The holds of the old graphs ended with them.
@@ -418,7 +422,8 @@ export class GraphMaintenance {
 
   /** Begins to replace the graphs by a copy in a better order, which finds the same. Without it all goes on as it is. */
   #copyInOrder(): void {
-    const current = this.#current as GraphSet;
+    const current = this.#current;
+    invariant(current !== undefined && this.#copying === undefined, "graphs are copied twice");
     const copying: Copying = { current, work: this.#work, removed: [], steps: undefined, copy: undefined };
     this.#copying = copying;
     const host = this.#host(() => this.#current === copying.copy);

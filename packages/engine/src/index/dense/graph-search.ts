@@ -1,6 +1,7 @@
 // Which vector keys are nearest to a query by the codes of all graphs?
 //
-// What a search needs of a set of graphs, in this thread or another. It changes nothing but the scratch memory of its thread.
+// What a search needs of a set of graphs: the owner's thread searches them as they are, other threads as they were described to them. It
+// changes nothing but the scratch memory of its thread.
 //
 // Two epochs keep a search from memory that is used for something else. That of a graph (Graph.beginEpoch) is for slots: a search that
 // follows links (`hnswEnter` to `hnswLeave`, some hundred microseconds) may stand on any slot, and when it has left, it has vector keys and knows
@@ -11,26 +12,42 @@ import { none } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
+import { attachOnce } from "../../base/shared-memory.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { absent } from "../ordinal-map.ts";
-import { AllowedNodes, type NodeBlocks } from "./allowed-nodes.ts";
+import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
+import { AllowedNodes, NodeBlocks } from "./allowed-nodes.ts";
 import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
-import type { Encoding } from "./encoding.ts";
-import type { Graph } from "./graph.ts";
+import { Encoding, type EncodingState } from "./encoding.ts";
+import { Graph, type SharedGraph } from "./graph.ts";
+import { efMax } from "./graph-layout.ts";
 import { nodeOf, partitionNumberOf } from "./node-map.ts";
 import { walkOf } from "./walk.ts";
 
 /** The graphs of a set, as a thread knows them. */
-export interface SearchedGraphs {
+type GraphParts = {
   /** By number; undefined where one was given up. */
   readonly partitions: readonly ({ readonly graph: Graph } | undefined)[];
-  /** The place of a vector key, or `absent`. */
-  placeOf(vectorKey: number): number;
+  /** Vector key -> place. */
+  readonly places: OrdinalMapReader;
+  /** Vector keys that are linked. */
+  readonly count: number;
+  /** Whether another thread owns them. Vector keys that it links later are found, too, although they are not counted; the rows have them still. */
+  readonly isAttached: boolean;
   /** Whether a node may be met whose vector key is not linked yet, or any more. */
   readonly isChanging: boolean;
   /** Where adjacent records have adjacent nodes. Removed vector keys are forgotten by who removes them. */
   readonly blocks: NodeBlocks;
-}
+};
+
+/** What a thread needs to search a set of graphs as it was at a time. Can be posted to it. */
+export type SharedGraphs = {
+  readonly id: number;
+  readonly encoding: EncodingState;
+  /** By number; undefined where one was given up. */
+  readonly partitions: readonly (SharedGraph | undefined)[];
+  readonly places: SharedOrdinalMap;
+  readonly count: number;
+};
 
 /** The way of a search through all graphs. */
 export type Walk = {
@@ -42,13 +59,55 @@ export type Walk = {
   readonly distances: number;
 };
 
-export class GraphSearch {
-  readonly #encoding: Encoding;
-  readonly #graphs: SearchedGraphs;
+/** Asserts that a beam fits into the scratch memory. */
+function assertBeam(beam: number): void {
+  invariant(
+    beam >= 1 && beam <= efMax,
+    () => `a graph is searched with a beam of ${beam}, up to ${efMax} fit`,
+  );
+}
 
-  constructor(encoding: Encoding, graphs: SearchedGraphs) {
-    this.#encoding = encoding;
+export class GraphSearch {
+  readonly encoding: Encoding;
+  readonly #graphs: GraphParts;
+
+  constructor(encoding: Encoding, graphs: GraphParts) {
+    this.encoding = encoding;
     this.#graphs = graphs;
+  }
+
+  /** The reader of graphs that another thread owns. @param slot of this one: the number of its scratch memory */
+  static attach({ id, encoding, partitions, places, count }: SharedGraphs, slot: number): GraphSearch {
+    // It has buffers, which are this thread's own.
+    const known = attachOnce(id, slot, () => Encoding.fromState(encoding));
+    return new GraphSearch(known, {
+      partitions: partitions.map((graph) => graph && { graph: Graph.attach(graph, slot) }),
+      places: new OrdinalMapReader(places),
+      count,
+      isAttached: true,
+      // A vector key that is linked later may be met without a place. It is in the tail that was described with the graphs.
+      isChanging: true,
+      blocks: new NodeBlocks(),
+    });
+  }
+
+  /** Vector keys that are linked. */
+  get count(): number {
+    return this.#graphs.count;
+  }
+
+  /** Whether another thread owns the graphs: what it links later is found, although it is not counted. */
+  get isAttached(): boolean {
+    return this.#graphs.isAttached;
+  }
+
+  /** Whether there is one graph, and not several. */
+  get isOne(): boolean {
+    return this.#onlyGraph !== undefined;
+  }
+
+  has(vectorKey: number): boolean {
+    return this.#graphs.places.get(vectorKey) !== absent;
   }
 
   /**
@@ -63,7 +122,8 @@ export class GraphSearch {
     without: number,
     vectorKeys: Growable<Uint32Array>,
   ): boolean {
-    const banned = without === absent ? absent : this.#graphs.placeOf(without);
+    assertBeam(beam);
+    const banned = without === absent ? absent : this.#graphs.places.get(without);
     const { partitions } = this.#graphs;
     let isExhausted = true;
     for (let number = 0; number < partitions.length; number++) {
@@ -85,7 +145,7 @@ export class GraphSearch {
     const hasCopies = !duplicates.isEmpty;
     const nodeOfRecord = (ordinal: number) => {
       const vectorKey = hasCopies ? duplicates.vectorKeyOf(ordinal) : absent;
-      const place = graphs.placeOf(vectorKey === absent ? ordinal : vectorKey);
+      const place = graphs.places.get(vectorKey === absent ? ordinal : vectorKey);
       return place === absent ? -1 : nodeOf(place);
     };
     const isOwn = (ordinal: number) => !hasCopies || duplicates.vectorKeyOf(ordinal) === absent;
@@ -114,6 +174,7 @@ export class GraphSearch {
     nodes: AllowedNodes,
     vectorKeys: Growable<Uint32Array>,
   ): boolean {
+    assertBeam(beam);
     const graph = this.#onlyGraph;
     if (graph === undefined) return false;
     graph.refreshIfGrown();
@@ -146,7 +207,7 @@ export class GraphSearch {
     vectorKeys: Growable<Uint32Array>,
   ): number {
     graph.refreshIfGrown();
-    graph.setQuery(this.#encoding, query);
+    graph.setQuery(this.encoding, query);
     graph.ban(without);
     graph.kernels.hnswEnter(graph.scratch);
     const found = search();
@@ -160,7 +221,7 @@ export class GraphSearch {
       const vectorKey = graph.ordinalOf(words[at + 2 * i] >>> 1);
       if (vectorKey === none) continue;
       // What is being linked is found elsewhere; what is to be killed is gone.
-      if (isChanging && this.#graphs.placeOf(vectorKey) === absent) continue;
+      if (isChanging && this.#graphs.places.get(vectorKey) === absent) continue;
       if (accepts !== null && !accepts(vectorKey)) continue;
       vectorKeys.push(vectorKey);
     }
@@ -173,6 +234,7 @@ export class GraphSearch {
    * not changed since.
    */
   walk(query: Float32Array, beam: number, nodes: AllowedNodes | null): Walk {
+    assertBeam(beam);
     const vectorKeys: number[] = [];
     const from: number[] = [];
     let distances = 0;
@@ -180,7 +242,7 @@ export class GraphSearch {
       if (partition === undefined) continue;
       const { graph } = partition;
       graph.refreshIfGrown();
-      graph.setQuery(this.#encoding, query);
+      graph.setQuery(this.encoding, query);
       graph.ban(none);
       graph.kernels.hnswEnter(graph.scratch);
       try {
@@ -188,7 +250,7 @@ export class GraphSearch {
         const first = vectorKeys.length;
         for (const [i, node] of walk.nodes.entries()) {
           const vectorKey = graph.ordinalOf(node);
-          const isLinked = vectorKey !== none && this.#graphs.placeOf(vectorKey) !== absent;
+          const isLinked = vectorKey !== none && this.#graphs.places.get(vectorKey) !== absent;
           vectorKeys.push(isLinked ? vectorKey : absent);
           from.push(walk.from[i] < 0 ? -1 : first + walk.from[i]);
         }
@@ -217,7 +279,7 @@ export class GraphSearch {
   }
 
   #keyOf(vectorKey: number): number | undefined {
-    const place = this.#graphs.placeOf(vectorKey);
+    const place = this.#graphs.places.get(vectorKey);
     if (place === absent) return undefined;
     const graph = this.#graphOf(place);
     const [ids, keys] = [graph.placeOf("batch"), graph.placeOf("keys")];
@@ -228,16 +290,16 @@ export class GraphSearch {
 
   /** Whether the code of a linked vector key is that of this vector. */
   hasCode(vectorKey: number, vector: Float32Array): boolean {
-    const place = this.#graphs.placeOf(vectorKey);
+    const place = this.#graphs.places.get(vectorKey);
     if (place === absent) return false;
     const graph = this.#graphOf(place);
     const node = nodeOf(place);
     const code = new Uint8Array(graph.shape.codeBytes);
-    this.#encoding.encode(vector, code);
+    this.encoding.encode(vector, code);
     const meta = graph.metaAt(node);
     return (
-      graph.floats[meta] === this.#encoding.lastFactor &&
-      graph.floats[meta + 1] === this.#encoding.lastBias &&
+      graph.floats[meta] === this.encoding.lastFactor &&
+      graph.floats[meta + 1] === this.encoding.lastBias &&
       compareBytes(code, graph.bytes.subarray(graph.at(node), graph.at(node) + code.length)) === 0
     );
   }

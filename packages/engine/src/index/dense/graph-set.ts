@@ -8,15 +8,14 @@
 //   2. A queued vector key is not linked. A vector key that was handed out is linked when the job is done, unless it was removed meanwhile.
 
 import { invariant } from "../../base/invariant.ts";
-import { attachOnce, nextMemoryId } from "../../base/shared-memory.ts";
+import { nextMemoryId } from "../../base/shared-memory.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
-import { NodeBlocks } from "./allowed-nodes.ts";
+import { absent } from "../ordinal-map.ts";
 import { checkGraph } from "./check.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
-import { Graph, type SharedGraph } from "./graph.ts";
+import type { Graph } from "./graph.ts";
 import { type GraphHost, GraphJobs } from "./graph-jobs.ts";
-import { GraphSearch } from "./graph-search.ts";
+import { GraphSearch, type SharedGraphs } from "./graph-search.ts";
 import { LinkQueue } from "./link-queue.ts";
 import { NodeMap } from "./node-map.ts";
 import { type NewSlots, newSlotsFor } from "./node-order.ts";
@@ -46,9 +45,8 @@ const rebuiltMin = 1_000;
 
 export class GraphSet {
   readonly encoding: Encoding;
-  /** The reader for searches. */
+  /** What searches of this thread go through. */
   readonly reader: GraphSearch;
-  readonly isAttached = false;
   readonly #host: GraphHost;
   readonly #id = nextMemoryId();
   readonly #nodes: NodeMap;
@@ -62,7 +60,11 @@ export class GraphSet {
     const [nodes, queue] = [this.#nodes, this.#queue];
     this.reader = new GraphSearch(encoding, {
       partitions: nodes.partitions,
-      placeOf: (vectorKey) => nodes.get(vectorKey),
+      places: nodes.places,
+      get count() {
+        return nodes.places.size;
+      },
+      isAttached: false,
       blocks: nodes.blocks,
       get isChanging() {
         return queue.isLinking || nodes.hasKilledLater;
@@ -221,6 +223,7 @@ export class GraphSet {
 
   /** Queues a vector key to be linked. Vector keys must ascend. */
   enqueue(vectorKey: number): void {
+    invariant(!this.has(vectorKey), () => `the vector key ${vectorKey} is queued, and linked already`);
     this.#queue.add(vectorKey);
   }
 
@@ -285,49 +288,5 @@ export class GraphSet {
     }
     invariant(living === this.count, `${living} living nodes for ${this.count} names`);
     for (const vectorKey of this.#queue.waiting()) this.#nodes.checkAbsent(vectorKey);
-  }
-}
-
-// ---- What does a thread know of graphs that another one owns?
-
-/** What a thread needs to search a set of graphs as it was at a time. Can be posted to it. */
-export type SharedGraphs = {
-  readonly id: number;
-  readonly encoding: EncodingState;
-  /** By number; undefined where one was given up. */
-  readonly partitions: readonly (SharedGraph | undefined)[];
-  /** Name -> place. */
-  readonly places: SharedOrdinalMap;
-  readonly count: number;
-};
-
-export class AttachedGraphs {
-  readonly encoding: Encoding;
-  readonly reader: GraphSearch;
-  /** Names that were linked. */
-  readonly count: number;
-  readonly isAttached = true;
-  readonly graphs: readonly Graph[];
-  readonly #places: OrdinalMapReader;
-
-  /** @param slot of this thread: the number of its scratch memory */
-  constructor({ id, encoding, partitions, places, count }: SharedGraphs, slot: number) {
-    // It has buffers, which are this thread's own.
-    this.encoding = attachOnce(id, slot, () => Encoding.fromState(encoding));
-    this.#places = new OrdinalMapReader(places);
-    this.count = count;
-    const attached = partitions.map((graph) => graph && { graph: Graph.attach(graph, slot) });
-    this.graphs = attached.flatMap((partition) => partition?.graph ?? []);
-    this.reader = new GraphSearch(this.encoding, {
-      partitions: attached,
-      placeOf: (vectorKey) => this.#places.get(vectorKey),
-      // A vector key that is linked later may be met without a place. It is in the tail that was described with the graphs.
-      isChanging: true,
-      blocks: new NodeBlocks(),
-    });
-  }
-
-  has(vectorKey: number): boolean {
-    return this.#places.get(vectorKey) !== absent;
   }
 }

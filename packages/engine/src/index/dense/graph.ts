@@ -116,8 +116,14 @@ export class Graph {
   /** Looks at the memory anew where there are nodes beyond what this thread has seen of it. */
   refreshIfGrown(): void {
     // The owner lets it grow before it counts the slots.
-    if (this.#isAttached && this.at(Atomics.load(this.words, header.slots / 4)) > this.bytes.byteLength)
-      this.refresh();
+    if (!this.#isAttached) return;
+    const end = this.at(Atomics.load(this.words, header.slots / 4));
+    if (end <= this.bytes.byteLength) return;
+    this.refresh();
+    invariant(
+      end <= this.bytes.byteLength,
+      () => `a graph has nodes up to ${end}, of which ${this.bytes.byteLength} bytes are seen`,
+    );
   }
 
   /** Ends the pass of a thread that has died in the scratch memory of this number. */
@@ -193,6 +199,10 @@ export class Graph {
   /** Allocates room for a checkpoint's image with this many slots; the caller then writes its bytes into `image`. */
   restore(slots: number, entry: number, root: number, free: readonly number[]): void {
     invariant(this.slots === 0 && slots <= this.slotsMax, `${slots} slots do not fit this graph`);
+    invariant(
+      (entry === none || entry < slots) && (root === none || root < slots) && free.length <= slots,
+      `a graph of ${slots} slots begins at ${entry} and ${root}, with ${free.length} free ones`,
+    );
     if (this.at(slots) > this.bytes.byteLength) this.#grow(this.at(slots));
     this.#set("slots", slots);
     this.entry = entry;
@@ -302,6 +312,8 @@ export class Graph {
 
   /** Allocates the zeroed slots of a node, and links its chain of upper slots. The caller has checked that there is room. */
   make(ordinal: number, level: number): number {
+    invariant(ordinal < none, () => `a node gets the ordinal ${ordinal}`);
+    invariant(this.hasRoom(level), () => `a graph of ${this.slots} slots has no room for level ${level}`);
     const node = this.#take();
     const meta = this.metaAt(node);
     this.words[meta + 2] = ordinal;
@@ -320,6 +332,10 @@ export class Graph {
 
   /** Frees the slots of a node that no link leads to any more. */
   free(node: number): void {
+    invariant(
+      node < this.slots && this.ordinalOf(node) === none,
+      () => `node ${node} of ${this.slots} slots is freed, and was not removed`,
+    );
     this.#free.push(...this.upperOf(node), node);
   }
 
@@ -328,6 +344,11 @@ export class Graph {
     const slot = freed ?? this.slots;
     if (freed === undefined) {
       if (!this.isReserved(1)) this.reserve(1);
+      invariant(
+        this.at(slot + 1) <= this.bytes.byteLength,
+        () => `slot ${slot} is behind the ${this.bytes.byteLength} bytes of the memory`,
+      );
+      // The memory is there before the slot is counted: a search that meets it looks for it there.
       Atomics.store(this.words, header.slots / 4, slot + 1);
     }
     this.bytes.fill(0, this.at(slot), this.at(slot + 1));

@@ -38,7 +38,6 @@ import { absent } from "../ordinal-map.ts";
 import type { Graph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
 import { GraphMaintenance } from "./graph-maintenance.ts";
-import type { GraphSet } from "./graph-set.ts";
 import { type CompleteOptions, completeOptions, type HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
 import { HnswStatus } from "./hnsw-status.ts";
@@ -136,6 +135,7 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
       vectorKeys.add(ordinal, (held) => vectors.isVectorKey(held));
     }
     vectors.last = ordinal;
+    invariant(this.has(ordinal), () => `ordinal ${ordinal} was added and is not held`);
     this.maintenance.pump();
   }
 
@@ -150,6 +150,7 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
     this.saved.changes++;
     const emptied = this.vectors.vectorKeys.duplicates.remove(ordinal);
     if (emptied !== absent) this.#forget(emptied);
+    invariant(!this.has(ordinal), () => `ordinal ${ordinal} was removed and is held`);
     this.maintenance.pump();
   }
 
@@ -188,7 +189,11 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
     this.maintenance.save((maintained, graphs, release) => {
       const { changes, measuredBeams } = this.saved;
       const linkedEnd = Math.min(this.linkedEnd, this.vectors.last + 1);
-      const set = this.graphSet as GraphSet;
+      const set = this.graphSet;
+      invariant(
+        set !== undefined && graphs.length === set.graphs.length,
+        "other graphs are saved than serve",
+      );
       const state: HnswState = {
         ...maintained,
         vectorKeys: this.vectors.vectorKeys.state((vectorKey) => set.has(vectorKey), linkedEnd),
@@ -233,7 +238,7 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
     const { held, vectorKeys } = this.vectors;
     held.check();
     vectorKeys.duplicates.check((vectorKey) => this.vectors.isVectorKey(vectorKey));
-    const read = this.vectors.readerOf(() => null, vectorOf);
+    const read = vectorKeys.duplicates.readerOf(() => null, vectorOf);
     this.graphSet?.check((vectorKey) => held.vectorOf(vectorKey) ?? readVector(vectorKey, read));
   }
 

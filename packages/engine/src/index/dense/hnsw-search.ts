@@ -23,7 +23,7 @@ import { AllowedScan } from "./allowed-scan.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
 import { ExactSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
-import type { Walk } from "./graph-search.ts";
+import type { GraphSearch, Walk } from "./graph-search.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
 import { lengthThatCounts } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
@@ -39,16 +39,15 @@ import {
   wideUs,
 } from "./search-cost.ts";
 import {
-  type GraphsSearched,
+  attachVectors,
   readVector,
   type SearchedVectors,
+  type SharedVectors,
   type VectorReader,
 } from "./searched-vectors.ts";
-import { AttachedVectors, type SharedVectors } from "./stored-vectors.ts";
 
-/** The serving graphs and their measurements. */
+/** What was measured of the serving graphs. */
 export interface Serving {
-  readonly current: GraphsSearched | undefined;
   readonly quality: { readonly farScore?: number | undefined } | undefined;
   /** Searches that name no beam take this one at least. */
   readonly efFloor: number;
@@ -99,12 +98,7 @@ export class HnswReader {
 
   /** The reader of an index that another thread owns. @param slot of this one, from 1: the number of its scratch memories */
   static attach({ vectors, efSearch, farScore, ...serving }: DenseDescriptor, slot: number): HnswReader {
-    const attached = new AttachedVectors(vectors, slot);
-    return new HnswReader(
-      attached,
-      { ...serving, quality: { farScore }, current: attached.graphs },
-      efSearch,
-    );
+    return new HnswReader(attachVectors(vectors, slot), { ...serving, quality: { farScore } }, efSearch);
   }
 
   get metric(): Metric {
@@ -113,7 +107,7 @@ export class HnswReader {
 
   /** Whether searches that name no beam read all vectors: there is no graph, a beam would cost as much, or none finds enough. */
   get isReadingAll(): boolean {
-    const count = this.#serving.current?.count ?? 0;
+    const count = this.#vectors.graphs?.count ?? 0;
     return this.#serving.isScanning || beamOfScan(this.#vectors.dimension, count) <= this.efDefault;
   }
 
@@ -124,7 +118,7 @@ export class HnswReader {
 
   /** Distinct vectors held. */
   get vectorCount(): number {
-    return (this.#serving.current?.count ?? 0) + this.#vectors.waitingCount;
+    return (this.#vectors.graphs?.count ?? 0) + this.#vectors.waitingCount;
   }
 
   /** Vectors that every search by the graphs compares one by one, because no graph has them yet. */
@@ -141,12 +135,12 @@ export class HnswReader {
 
   /** Replays a pass for the same query, in the graphs as they are now. @param allowed as in its search */
   walk(query: Float32Array, { beam, isAmong }: GraphPass, allowed: Allowed = null): Walk {
-    const graphs = this.#serving.current;
+    const graphs = this.#vectors.graphs;
     const nodes = isAmong && graphs !== undefined && allowed !== null ? this.#nodesOf(allowed, graphs) : null;
     // There are several graphs since, or none.
     if (graphs === undefined || (isAmong && nodes === null))
       return { vectorKeys: [], from: [], distances: 0 };
-    return graphs.reader.walk(query, beam, nodes);
+    return graphs.walk(query, beam, nodes);
   }
 
   /**
@@ -169,7 +163,7 @@ export class HnswReader {
   /** The actual beam width of a search for k records: the one that it sets, k at least; else at least the number of exactly scored candidates. */
   beamOf(k: number, ef?: number): number {
     if (ef !== undefined) return Math.max(ef, k);
-    const graphs = this.#serving.current;
+    const graphs = this.#vectors.graphs;
     return graphs === undefined ? this.efDefault : Math.max(this.efDefault, depthOf(graphs, k));
   }
 
@@ -184,7 +178,7 @@ export class HnswReader {
     const scanned =
       this.#vectors.waitingCount === 0
         ? nothing
-        : this.#vectors.rows.searchWaiting(query, k, this.#vectors.seesVectorKey(visible));
+        : this.#vectors.rows.searchWaiting(query, k, this.#vectors.duplicates.seesVectorKey(visible));
     return this.#recordsOf(scanned.count === 0 ? found : bestOf([found, scanned], k), query, k, visible);
   }
 
@@ -203,7 +197,7 @@ export class HnswReader {
     this.chosen = "follow links";
     this.#beam = 0;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return done([nothing]);
-    const blocks = this.#serving.current?.reader.blocks;
+    const blocks = this.#vectors.graphs?.blocks;
     if (allowed !== null && blocks !== undefined) blocks.uses++;
     if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
@@ -215,7 +209,7 @@ export class HnswReader {
     if (found === null) return this.beginExactly([query], k, visible, vectorOf, allowed);
     if (this.#vectors.waitingCount === 0) return done([this.#recordsOf(found, query, k, sees())]);
     const scan = this.#vectors.rows.scanWaiting(query, Math.min(k, this.#vectors.count), () =>
-      this.#vectors.seesVectorKey(sees()),
+      this.#vectors.duplicates.seesVectorKey(sees()),
     );
     return this.#withWaiting(found, scan, query, k, sees);
   }
@@ -278,8 +272,8 @@ export class HnswReader {
       this.#vectors,
       queries,
       most,
-      () => this.#vectors.seesVectorKey(sees()),
-      this.#vectors.readerOf(sees, vectorOf),
+      () => this.#vectors.duplicates.seesVectorKey(sees()),
+      this.#vectors.duplicates.readerOf(sees, vectorOf),
     );
     return this.#recordsOfAll(search, queries, k, sees);
   }
@@ -290,13 +284,13 @@ export class HnswReader {
   }
 
   #usual(allowed: OrdinalBitmap, k: number, ef?: number): UsualSearch {
-    const graphs = this.#serving.current;
+    const graphs = this.#vectors.graphs;
     const scored = graphs === undefined ? 0 : depthOf(graphs, k);
     const usual = { beam: Math.max(ef ?? this.efDefault, scored), scored };
-    if (graphs === undefined || graphs.graphs.length !== 1) return usual;
+    if (graphs === undefined || !graphs.isOne) return usual;
     if (knownNodes(allowed, graphs, this.#moment) !== undefined) return { ...usual, unknownShare: 0 };
     // Records are looked up once: the search that does it works for later ones, too.
-    const { blocks } = graphs.reader;
+    const { blocks } = graphs;
     const unknownShare = Math.max(0, 1 - blocks.knownCount / Math.max(1, graphs.count));
     return { ...usual, unknownShare: unknownShare / Math.max(1, blocks.uses) };
   }
@@ -327,33 +321,25 @@ export class HnswReader {
     visible: Visible,
     options: Omit<HnswSearch, "visible">,
   ): Candidates | null {
-    const graphs = this.#serving.current;
+    const graphs = this.#vectors.graphs;
     if (graphs === undefined || graphs.count === 0) return nothing;
     if (options.ef === undefined && this.isReadingAll) return null;
     const wanted = depthOf(graphs, k, options.rescore);
-    const sees = this.#vectors.seesVectorKey(visible);
+    const sees = this.#vectors.duplicates.seesVectorKey(visible);
     // A vector with duplicates is there without the one record that the search goes by.
     const { duplicates } = this.#vectors;
     const isAlone = options.without !== undefined && duplicates.isEmpty;
     const without = isAlone ? (options.without as number) : absent;
     // Codes of f32 leave nothing to find out.
-    const isAdaptive =
-      options.rescore === undefined && graphs.graphs.length === 1 && graphs.encoding.dataType !== "f32";
-    const read = this.#vectors.readerOf(() => visible, options.vectorOf);
+    const isAdaptive = options.rescore === undefined && graphs.isOne && graphs.encoding.dataType !== "f32";
+    const read = this.#vectors.duplicates.readerOf(() => visible, options.vectorOf);
     const vectorKeys = this.#found;
     let floorBefore: number | undefined;
     for (let beam = this.beamOf(k, options.ef); beam <= efMax; beam = longerBeam(beam)) {
       vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = false;
-      const isExhausted = graphs.reader.search(
-        query,
-        beam,
-        isAdaptive ? beam : wanted,
-        sees,
-        without,
-        vectorKeys,
-      );
+      const isExhausted = graphs.search(query, beam, isAdaptive ? beam : wanted, sees, without, vectorKeys);
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(vectorKeys, k, visible, graphs)) {
         const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : vectorKeys.length;
@@ -382,7 +368,7 @@ export class HnswReader {
     allowed: OrdinalBitmap,
     { ef, rescore, vectorOf, way }: Omit<HnswSearch, "visible">,
   ): Candidates | null {
-    const graphs = this.#serving.current;
+    const graphs = this.#vectors.graphs;
     if (graphs === undefined || graphs.count === 0) return nothing;
     if (ef === undefined && way === undefined && this.isReadingAll) return null;
     const wanted = depthOf(graphs, k, rescore);
@@ -397,17 +383,17 @@ export class HnswReader {
     const among = isAmongTried ? searchAmong(width) : null;
     if (among !== null) return among;
     const longest = way === "graph" ? efMax : Math.min(efMax, longestBeam(this.#vectors, allowed.count));
-    const seesVectorKey = this.#vectors.seesVectorKey(sees);
-    const read = this.#vectors.readerOf(() => sees, vectorOf);
+    const seesVectorKey = this.#vectors.duplicates.seesVectorKey(sees);
+    const read = this.#vectors.duplicates.readerOf(() => sees, vectorOf);
     const vectorKeys = this.#found;
     // The results of one graph are ordered by code, best first.
-    const isSorted = graphs.graphs.length === 1;
+    const isSorted = graphs.isOne;
     let floorBefore: number | undefined;
     for (let beam = firstBeam(usual, share); beam <= longest; ) {
       vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = false;
-      const isExhausted = graphs.reader.search(query, beam, enough, seesVectorKey, absent, vectorKeys);
+      const isExhausted = graphs.search(query, beam, enough, seesVectorKey, absent, vectorKeys);
       if (vectorKeys.length >= enough || (isExhausted && vectorKeys.length >= k)) {
         const best = this.#rescoring.best(query, vectorKeys, isSorted ? wanted : vectorKeys.length, k, read);
         const floor = Math.min(...best.scores);
@@ -427,7 +413,7 @@ export class HnswReader {
 
   /** Another one when a record may have got a node. */
   get #moment(): string {
-    return `${this.#serving.current?.count} ${this.#vectors.last} ${this.#vectors.waitingCount}`;
+    return `${this.#vectors.graphs?.count} ${this.#vectors.last} ${this.#vectors.waitingCount}`;
   }
 
   /** Whether a beam of allowed nodes alone is expected to cost less than a wider one of all. */
@@ -438,11 +424,11 @@ export class HnswReader {
   }
 
   /** The nodes of allowed records, as they are now; null if there are several graphs. */
-  #nodesOf(allowed: OrdinalBitmap, graphs: GraphsSearched): AllowedNodes | null {
+  #nodesOf(allowed: OrdinalBitmap, graphs: GraphSearch): AllowedNodes | null {
     const moment = this.#moment;
     const known = knownNodes(allowed, graphs, moment);
     if (known !== undefined) return known;
-    const nodes = graphs.reader.nodesOf(allowed, this.#vectors.duplicates);
+    const nodes = graphs.nodesOf(allowed, this.#vectors.duplicates);
     if (nodes !== null) rememberNodes(allowed, graphs, moment, nodes);
     return nodes;
   }
@@ -456,12 +442,12 @@ export class HnswReader {
     { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
     beamMin: number,
   ): Candidates | null {
-    const graphs = this.#serving.current as GraphsSearched;
+    const graphs = this.#vectors.graphs as GraphSearch;
     const nodes = this.#nodesOf(allowed, graphs);
     if (nodes === null) return null;
     const wanted = depthOf(graphs, k, rescore);
-    const seesVectorKey = this.#vectors.seesVectorKey(sees);
-    const read = this.#vectors.readerOf(() => sees, vectorOf);
+    const seesVectorKey = this.#vectors.duplicates.seesVectorKey(sees);
+    const read = this.#vectors.duplicates.readerOf(() => sees, vectorOf);
     const vectorKeys = this.#found;
     let floorBefore: number | undefined;
     const first = Math.max(wanted, beamMin);
@@ -469,7 +455,7 @@ export class HnswReader {
       vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = true;
-      const isFull = graphs.reader.searchAmong(query, beam, wanted, seesVectorKey, nodes, vectorKeys);
+      const isFull = graphs.searchAmong(query, beam, wanted, seesVectorKey, nodes, vectorKeys);
       const isAll = vectorKeys.length >= nodes.count;
       if (!isAll && !(isFull && vectorKeys.length >= wanted)) return null;
       const best = this.#rescoring.best(query, vectorKeys, Math.min(wanted, vectorKeys.length), k, read);
@@ -490,7 +476,7 @@ export class HnswReader {
   }
 
   /** Whether vector keys have k records that are seen, or are all that the graphs have. */
-  #isEnough(vectorKeys: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphsSearched): boolean {
+  #isEnough(vectorKeys: Growable<Uint32Array>, k: number, visible: Visible, graphs: GraphSearch): boolean {
     if (vectorKeys.length >= k || (vectorKeys.length >= graphs.count && !graphs.isAttached)) return true;
     const { duplicates } = this.#vectors;
     if (duplicates.isEmpty) return false;
@@ -533,7 +519,7 @@ export class HnswReader {
 }
 
 /** How many of the best by code are scored exactly for k records; more than a beam can have only where k is. */
-export function depthOf(graphs: GraphsSearched, k: number, rescore?: number): number {
+export function depthOf(graphs: Pick<GraphSearch, "encoding">, k: number, rescore?: number): number {
   const wanted = rescore ?? rescoreDepth(graphs.encoding.dataType, k);
   return Math.max(k, Math.min(wanted, efMax));
 }

@@ -5,6 +5,8 @@
 //
 // Names wait in ascending order, and are assigned in that order.
 
+import { invariant } from "../../base/invariant.ts";
+
 /** The queue is compacted when this many of its vector keys were assigned. */
 const handedOutMax = 65_536;
 
@@ -20,6 +22,11 @@ export class LinkQueue {
 
   /** Queues a vector key. Vector keys must ascend. */
   add(vectorKey: number): void {
+    const last = this.#vectorKeys.at(-1);
+    invariant(
+      last === undefined || vectorKey > last,
+      () => `the vector key ${vectorKey} is queued after ${last}`,
+    );
     this.#vectorKeys.push(vectorKey);
   }
 
@@ -69,6 +76,8 @@ export class LinkQueue {
 
   /** Takes the first vector key for a builder. */
   handOut(): void {
+    invariant(!this.isEmpty, "a vector key is handed out, and none waits");
+    invariant(!this.#handedOut.has(this.first), () => `the vector key ${this.first} is handed out twice`);
     this.#handedOut.add(this.first);
     this.#head++;
   }
@@ -79,17 +88,20 @@ export class LinkQueue {
       this.#vectorKeys = this.#vectorKeys.slice(this.#head);
       this.#head = 0;
     }
+    invariant(this.#handedOut.has(first), () => `a job begins with ${first}, which was not handed out`);
     this.#inserting.add(first);
   }
 
   /** The job is done; `settle` is called for each of its vector keys next. */
   end(first: number): void {
-    this.#inserting.delete(first);
+    const hadBegun = this.#inserting.delete(first);
+    invariant(hadBegun, () => `a job ends that has not begun with ${first}`);
   }
 
   /** A builder has linked a vector key; returns whether it is still needed. */
   settle(vectorKey: number): boolean {
-    this.#handedOut.delete(vectorKey);
+    const wasHandedOut = this.#handedOut.delete(vectorKey);
+    invariant(wasHandedOut, () => `the vector key ${vectorKey} is linked, and was not handed out`);
     return !this.#cancelled.delete(vectorKey);
   }
 

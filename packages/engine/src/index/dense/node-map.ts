@@ -57,6 +57,11 @@ export class NodeMap {
 
   /** A vector key is linked. */
   set(vectorKey: number, number: number, node: number): void {
+    invariant(this.places.get(vectorKey) === absent, () => `the vector key ${vectorKey} is linked twice`);
+    invariant(
+      number < partitionsMax && node < slotsPerPartition,
+      () => `there is no place for node ${node} of partition ${number}`,
+    );
     this.places.set(vectorKey, number * slotsPerPartition + node);
   }
 
@@ -98,6 +103,10 @@ export class NodeMap {
 
   /** Takes a linked vector key out. */
   remove(vectorKey: number, place: number): void {
+    invariant(
+      this.places.get(vectorKey) === place,
+      () => `the vector key ${vectorKey} is not at ${place}, where it is removed`,
+    );
     this.places.delete(vectorKey);
     this.blocks.forget(vectorKey);
     this.kill(this.partitionOf(place), nodeOf(place));
@@ -116,10 +125,12 @@ export class NodeMap {
 
   /** The bytes of the graphs do not change until `release`. */
   hold(): void {
+    invariant(!this.#isHeld, "nodes are held twice");
     this.#isHeld = true;
   }
 
   release(): void {
+    invariant(this.#isHeld, "nodes are released that nobody holds");
     this.#isHeld = false;
     for (const { partition, node } of this.#killedLater.splice(0)) partition.kill(node);
   }

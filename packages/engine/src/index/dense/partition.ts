@@ -52,6 +52,7 @@ export class Partition {
   take(ordinal: number, level: number): number {
     const node = this.graph.make(ordinal, level);
     while (this.kinds.length < this.graph.slots) this.kinds.push(kinds.free);
+    invariant(this.kinds.values[node] === kinds.free, () => `the slot ${node} is taken, and is not free`);
     this.kinds.values[node] = kinds.node;
     for (const slot of this.graph.upperOf(node)) this.kinds.values[slot] = kinds.upper;
     this.count++;
@@ -65,6 +66,7 @@ export class Partition {
     this.kinds.values[node] = kinds.dead;
     this.#dead.push(node);
     this.count--;
+    invariant(this.count >= 0, () => `a partition has ${this.count} living nodes`);
   }
 
   get isSweeping(): boolean {
@@ -83,6 +85,7 @@ export class Partition {
 
   /** Returns the nodes to unlink; the backbone must be rebuilt without them before any repair. */
   beginSweep(): Uint32Array {
+    invariant(this.#sweepAt < 0, "a sweep begins while another goes on");
     this.#sweepAt = 0;
     this.#sweptDead = this.#dead.length;
     // The sweep does not repair them.
@@ -92,6 +95,7 @@ export class Partition {
 
   /** The next nodes to repair in the sweep, at most `atMost`; none if the sweep is complete. */
   nextToRepair(atMost: number): Uint32Array {
+    invariant(this.#sweepAt >= 0, "nodes are repaired while there is no sweep");
     const nodes: number[] = [];
     const { values } = this.kinds;
     while (nodes.length < atMost && this.#sweepAt < this.graph.slots) {
@@ -109,6 +113,10 @@ export class Partition {
 
   /** No list leads to the swept nodes any more: begins a new epoch. */
   endSweep(): void {
+    invariant(
+      this.#sweepAt >= this.graph.slots && this.#sweptDead <= this.#dead.length,
+      () => `a sweep of ${this.#sweptDead} nodes ends at slot ${this.#sweepAt} of ${this.graph.slots}`,
+    );
     const nodes = this.#dead.splice(0, this.#sweptDead);
     this.#sweepAt = -1;
     invariant(!nodes.includes(this.graph.entry), "the entry point is unlinked");
@@ -120,6 +128,10 @@ export class Partition {
   reclaim(): void {
     while (this.#unlinked.length > 0 && this.graph.isQuietSince(this.#unlinked[0].epoch)) {
       for (const node of this.#unlinked[0].nodes) {
+        invariant(
+          this.kinds.values[node] === kinds.unlinked,
+          () => `the slot ${node} is freed, and is none of an unlinked node`,
+        );
         for (const slot of [node, ...this.graph.upperOf(node)]) this.kinds.values[slot] = kinds.free;
         this.graph.free(node);
       }
@@ -161,6 +173,10 @@ export class Partition {
 
   /** Takes a state over, in steps, whose image is in the graph's memory or is written there next. The partition must be new. */
   *restore(state: PartitionState): Steps<void> {
+    invariant(
+      this.kinds.length === 0 && state.kinds.length === state.slots && state.count <= state.slots,
+      `a partition of ${state.slots} slots is restored with ${state.kinds.length} kinds`,
+    );
     const free: number[] = [];
     for (let slot = state.kinds.length - 1; slot >= 0; slot--) {
       if (state.kinds[slot] === kinds.free) free.push(slot);

@@ -9,7 +9,7 @@ import type { Candidates } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Sample } from "./build-host.ts";
 import { ExactSearch } from "./exact-search.ts";
-import type { GraphSet } from "./graph-set.ts";
+import type { GraphSearch } from "./graph-search.ts";
 import { depthOf, type HnswReader } from "./hnsw-search.ts";
 import { type Measured, type Question, qualityDepth } from "./quality.ts";
 import type { StoredVectors } from "./stored-vectors.ts";
@@ -26,7 +26,7 @@ export class RecallSample {
   /** Names of the graphs with their vectors, drawn evenly, half of them from the newest; fewer if some cannot be read. */
   sample(count: number, fresh: readonly number[] = []): Sample {
     const { dimension } = this.#vectors;
-    const all = this.#vectors.graphs?.vectorKeys() ?? [];
+    const all = this.#vectors.graphSet?.vectorKeys() ?? [];
     const isNew = Math.min(fresh.length, count >> 1);
     const drawn = new Set<number>();
     for (let i = 0; i < isNew; i++) drawn.add(fresh[Math.floor((i * fresh.length) / isNew)]);
@@ -54,13 +54,13 @@ export class RecallSample {
 
   /** @param isNew whether a vector was added after the exact search started: it does not count in the results */
   ask({ vectorKey, vector, truth }: Question, ef: number, isNew: (vectorKey: number) => boolean): Measured {
-    const graphs = this.#vectors.graphs as GraphSet;
+    const graphs = this.#vectors.graphs as GraphSearch;
     const wanted = bestOthers(truth, (other) => other !== vectorKey && graphs.has(other) && !isNew(other));
     const counts = (other: number) => !isNew(other);
     const count = Math.min(qualityDepth, wanted.size);
     const beam = this.#reader.beamOf(qualityDepth, ef);
     const vectorKeys = new Growable(Uint32Array);
-    graphs.reader.search(vector, beam, beam, counts, vectorKey, vectorKeys);
+    graphs.search(vector, beam, beam, counts, vectorKey, vectorKeys);
     const depth = depthOf(graphs, qualityDepth);
     const met = new Set<number>();
     for (let i = 0; i < Math.min(depth, vectorKeys.length); i++)
@@ -68,9 +68,9 @@ export class RecallSample {
     let lostByCode = 0;
     if (met.size < count)
       for (const missed of wanted)
-        if (!met.has(missed) && graphs.reader.isBeyond(missed, vectorKeys, depth)) lostByCode++;
+        if (!met.has(missed) && graphs.isBeyond(missed, vectorKeys, depth)) lostByCode++;
     vectorKeys.length = 0;
-    graphs.reader.search(vector, beam, depth, counts, absent, vectorKeys);
+    graphs.search(vector, beam, depth, counts, absent, vectorKeys);
     const asGood = noWorseThan(truth, vectorKey);
     return {
       wanted: count,

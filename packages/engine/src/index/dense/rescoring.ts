@@ -1,6 +1,7 @@
 // Which of the vector keys found by the graphs are best by their exact scores?
 
 import type { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { keepBest } from "../../base/top-k.ts";
 import type { ExactDistance } from "../../vector/metric.ts";
 import type { Candidates } from "../contract.ts";
@@ -26,6 +27,7 @@ export class Rescoring {
     vectorOf: VectorReader | undefined,
   ): Candidates {
     const all = vectorKeys.length;
+    invariant(depth >= 1 || all === 0, () => `${depth} of ${all} vectors are scored exactly`);
     let scored = 0;
     for (let count = Math.min(depth, all); ; count = Math.min(2 * count, all)) {
       this.#score(query, vectorKeys.values, scored, count, vectorOf);

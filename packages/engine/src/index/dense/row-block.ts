@@ -156,6 +156,14 @@ export class Block {
     // Growing by nothing tells this thread of what the owner has grown.
     if (layout.rowsAt + length * layout.rowBytes > block.bytes.byteLength) block.#memory.grow(0);
     block.#view();
+    invariant(
+      block.states.length * chunkRows >= length,
+      () => `${length} rows were described with room for ${block.states.length * chunkRows}`,
+    );
+    invariant(
+      layout.rowsAt + length * layout.rowBytes <= block.bytes.byteLength,
+      () => `${length} rows were described, of which ${block.bytes.byteLength} bytes are seen`,
+    );
     return block;
   }
 
@@ -182,6 +190,7 @@ export class Block {
   }
 
   setState(row: number, state: number): void {
+    invariant(row >= 0 && row < this.length, () => `row ${row} of ${this.length} gets the state ${state}`);
     this.states[Math.floor(row / chunkRows)][row % chunkRows] = state;
   }
 
@@ -195,6 +204,10 @@ export class Block {
   push(ordinal: number, values: Uint8Array, factor: number): number {
     const row = this.length;
     invariant(row < this.layout.capacity, "a row is added to a full block");
+    invariant(
+      row === 0 || ordinal > this.ordinalOf(row - 1),
+      () => `the row of ${ordinal} follows that of ${this.ordinalOf(row - 1)}`,
+    );
     this.#reserve(row + 1);
     this.bytes.set(values, this.layout.rowsAt + row * this.layout.rowBytes);
     const [chunk, place] = [Math.floor(row / chunkRows), row % chunkRows];
@@ -217,12 +230,18 @@ export class Block {
 
   /** Puts the query where the kernels find it. */
   setQuery(query: Float32Array): void {
+    const { dimension } = this.layout;
+    invariant(query.length === dimension, () => `a query has ${query.length} values instead of ${dimension}`);
     this.floats.set(query, this.#scratch / 4);
   }
 
   /** Computes the kernel values of the `count` rows from `row` on; the answer is a view that the next call overwrites. */
   kernelValues(kernel: KernelName, row: number, count: number): Float32Array {
     const { rowsAt, rowBytes, dimensionPadded, outAt } = this.layout;
+    invariant(
+      count <= chunkRows && row + count <= this.length,
+      () => `${count} rows from ${row} on are compared, of ${this.length}`,
+    );
     const at = this.#scratch + outAt;
     this.#kernels[kernel](this.#scratch, rowsAt + row * rowBytes, count, dimensionPadded, at);
     return this.floats.subarray(at / 4, at / 4 + count);
@@ -234,6 +253,7 @@ export class Block {
    */
   exactSums(rows: Uint32Array, count: number, kind: 0 | 1): Float64Array {
     const { rowsAt, rowBytes, outAt, dimension } = this.layout;
+    invariant(count <= sumsRows, () => `the sums of ${count} rows are asked for, of ${sumsRows} at most`);
     const addresses = this.#addresses;
     for (let i = 0; i < count; i++) addresses[i] = rowsAt + rows[i] * rowBytes;
     const at = this.#scratch + outAt;

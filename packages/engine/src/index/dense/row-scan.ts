@@ -14,6 +14,7 @@
 // are removed by the time it comes to them.
 
 import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { Greatest, keepBest } from "../../base/top-k.ts";
 import type { KernelBound, Metric } from "../../vector/metric.ts";
@@ -53,6 +54,7 @@ export class RowScan {
   #sieveAt = sieveMin;
 
   constructor(rows: Rows, segments: readonly Segment[], request: ScanRequest) {
+    invariant(request.k >= 1, () => `the ${request.k} nearest rows are searched`);
     this.#rows = rows;
     this.#segments = segments;
     this.#request = request;
@@ -64,7 +66,8 @@ export class RowScan {
   *search(): Steps<Candidates> {
     const { metric, blocks } = this.#rows;
     for (const { number, first, end } of this.#segments) {
-      const block = blocks[number] as Block;
+      const block = blocks[number];
+      invariant(block !== undefined, () => `there is no block ${number}, whose rows are scanned`);
       for (let row = first; row < end; ) {
         this.#visible = this.#request.visible();
         block.setQuery(this.#request.query);

@@ -1,5 +1,6 @@
 // What does a checkpoint of a dense index store, and what has changed since the last one?
 
+import { invariant } from "../../base/invariant.ts";
 import type { MeasuredBeams } from "../kind.ts";
 import type { MaintenanceState } from "./graph-maintenance.ts";
 import type { Quality } from "./quality.ts";
@@ -43,6 +44,7 @@ export class SavedChanges {
   /** A checkpoint was written. @param changes those that it has */
   saved({ measuredBeams, quality }: HnswState, changes: number): void {
     this.changes -= changes;
+    invariant(this.changes >= 0, () => `a checkpoint has ${-this.changes} changes more than there were`);
     this.#areBeamsSaved = this.#measuredBeams === measuredBeams;
     this.#quality = quality;
   }

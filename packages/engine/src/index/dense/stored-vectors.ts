@@ -4,19 +4,17 @@
 // whose values are all zero has no direction. It is in neither of them, and its score is known.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import { invariant } from "../../base/invariant.ts";
 import { readFloats } from "../../vector/floats.ts";
-import { metrics } from "../../vector/metric.ts";
+import { type Metric, metrics } from "../../vector/metric.ts";
 import { absent } from "../ordinal-map.ts";
-import {
-  type DuplicateVectors,
-  DuplicateVectorsReader,
-  type SharedDuplicateVectors,
-} from "./duplicate-vectors.ts";
+import type { DuplicateVectors } from "./duplicate-vectors.ts";
 import type { FingerprintKey } from "./fingerprints.ts";
-import { AttachedGraphs, type GraphSet, type SharedGraphs } from "./graph-set.ts";
-import { SearchedVectors } from "./searched-vectors.ts";
+import type { GraphSearch } from "./graph-search.ts";
+import type { GraphSet } from "./graph-set.ts";
+import type { SearchedVectors, SharedVectors } from "./searched-vectors.ts";
 import { isEqualTo, VectorKeys } from "./vector-keys.ts";
-import { type SharedVectorRows, VectorRows, VectorRowsView } from "./vector-rows.ts";
+import { VectorRows, type VectorRowsView } from "./vector-rows.ts";
 
 /** Vectors that are read into memory between two looks at the clock, and vector keys that are looked at. */
 const readsPerFill = 64;
@@ -38,29 +36,37 @@ type VectorOptions = {
   readonly readVector?: ((ordinal: number) => Uint8Array | undefined) | undefined;
 };
 
-export class StoredVectors extends SearchedVectors {
+export class StoredVectors implements SearchedVectors {
+  readonly dimension: number;
+  readonly metric: Metric;
   vectorKeys: VectorKeys;
   readonly held: VectorRows;
   /** The greatest ordinal that was ever added; -1 before the first. */
   last = -1;
   readonly #options: VectorOptions;
-  readonly #graphs: () => GraphSet | undefined;
+  readonly #graphSet: () => GraphSet | undefined;
   /** The first vector key that is still to be read into memory; undefined when none is. */
   #fillFrom: number | undefined;
 
-  /** @param graphs the graphs that serve searches */
-  constructor(options: VectorOptions, graphs: () => GraphSet | undefined) {
+  /** @param graphSet the graphs that serve searches */
+  constructor(options: VectorOptions, graphSet: () => GraphSet | undefined) {
     const { dimension, metric, fingerprintKey, retire } = options;
-    super(dimension, metrics[metric]);
+    this.dimension = dimension;
+    this.metric = metrics[metric];
     this.#options = options;
-    this.#graphs = graphs;
+    this.#graphSet = graphSet;
     this.vectorKeys = new VectorKeys(dimension, fingerprintKey, retire);
     const { searchers: readers, cacheMax: heldMax, mayTake } = options;
     this.held = new VectorRows({ dimension, metric, readers, heldMax, mayTake, retire });
   }
 
-  get graphs(): GraphSet | undefined {
-    return this.#graphs();
+  /** The graphs that serve searches, for who writes. */
+  get graphSet(): GraphSet | undefined {
+    return this.#graphSet();
+  }
+
+  get graphs(): GraphSearch | undefined {
+    return this.graphSet?.reader;
   }
 
   get duplicates(): DuplicateVectors {
@@ -81,10 +87,16 @@ export class StoredVectors extends SearchedVectors {
 
   /** What another thread needs to search the vectors as they are now. */
   get shared(): SharedVectors {
+    const linked = this.graphs?.count ?? 0;
+    // A row is linked only if the graphs have its vector: a thread that attaches finds it in one or the other.
+    invariant(
+      this.held.linkedCount <= linked,
+      () => `${this.held.linkedCount} rows are marked as linked, and the graphs have ${linked} vectors`,
+    );
     return {
       dimension: this.dimension,
       metric: this.metric.name,
-      graphs: this.graphs?.shared,
+      graphs: this.graphSet?.shared,
       rows: this.held.shared,
       duplicates: this.duplicates.shared,
       directionless: this.directionless,
@@ -123,9 +135,7 @@ export class StoredVectors extends SearchedVectors {
     const held = this.held.vectorOf(vectorKey);
     if (held !== undefined) return isEqualTo(held, vector);
     // For a vector that is not in memory, the code and 64 bits of its hash are compared.
-    return (
-      vectorKey === this.vectorKeys.directionless || (this.graphs?.reader.hasCode(vectorKey, vector) ?? false)
-    );
+    return vectorKey === this.vectorKeys.directionless || (this.graphs?.hasCode(vectorKey, vector) ?? false);
   }
 
   /** The vector of a vector key to link; undefined if it has no record any more or cannot be read. */
@@ -178,43 +188,5 @@ export class StoredVectors extends SearchedVectors {
   close(): void {
     this.vectorKeys.clear();
     this.held.close();
-  }
-}
-
-// ---- What does a thread know of the vectors of a dense index that another one owns?
-
-/** What a thread needs to search the vectors of an index as they were at a time. Can be posted to it. */
-export type SharedVectors = {
-  readonly dimension: number;
-  readonly metric: MetricName;
-  readonly graphs: SharedGraphs | undefined;
-  readonly rows: SharedVectorRows;
-  readonly duplicates: SharedDuplicateVectors;
-  readonly directionless: number;
-  readonly count: number;
-  readonly last: number;
-};
-
-export class AttachedVectors extends SearchedVectors {
-  readonly graphs: AttachedGraphs | undefined;
-  readonly rows: VectorRowsView;
-  readonly duplicates: DuplicateVectorsReader;
-  readonly directionless: number;
-  readonly count: number;
-  readonly last: number;
-
-  /** @param slot of this thread */
-  constructor({ dimension, metric, graphs, rows, duplicates, ...others }: SharedVectors, slot: number) {
-    super(dimension, metrics[metric]);
-    this.graphs = graphs && new AttachedGraphs(graphs, slot);
-    this.rows = VectorRowsView.attach(this.metric, rows, slot);
-    this.duplicates = DuplicateVectorsReader.attach(duplicates);
-    this.directionless = others.directionless;
-    this.count = others.count;
-    this.last = others.last;
-  }
-
-  get waitingCount(): number {
-    return this.rows.waitingCount;
   }
 }

@@ -3,6 +3,7 @@
 // Equal vectors have one vector key (duplicate-vectors.ts); a hash table finds it (fingerprints.ts). Values are compared as numbers: 0 and -0 are
 // equal, and every score by them is the same.
 
+import { invariant } from "../../base/invariant.ts";
 import { absent } from "../ordinal-map.ts";
 import { DuplicateVectors, type DuplicateVectorsState } from "./duplicate-vectors.ts";
 import { type FingerprintKey, Fingerprints } from "./fingerprints.ts";
@@ -51,6 +52,10 @@ export class VectorKeys {
 
   /** Makes these little-endian f32 values, `4 * dimension` bytes at any offset, the vector that the next calls are about. */
   read(values: Uint8Array): void {
+    invariant(
+      values.length === this.bytes.length,
+      () => `a vector has ${values.length} bytes instead of ${this.bytes.length}`,
+    );
     this.bytes.set(values);
     const words = this.#words;
     for (let i = 0; i < words.length; i++) if (words[i] === 0x8000_0000) words[i] = 0;

@@ -154,6 +154,11 @@ export class VectorRowsView {
       known[number] = Block.attach(block, slot);
       ends[number] = block.length;
     }
+    for (const { number, end } of others.waiting)
+      invariant(
+        end <= (ends[number] ?? 0),
+        () => `rows up to ${end} of block ${number} wait, which has ${ends[number] ?? 0}`,
+      );
     const map = new OrdinalMapReader(places);
     return new VectorRowsView(metric, layout, { ...others, blocks: known }, ends, map);
   }
@@ -175,6 +180,10 @@ export class VectorRowsView {
 
   /** Writes the exact distances of the first `count` vector keys; NaN for those that cannot be read here. `query` is borrowed. */
   distancesOf(query: Float32Array, vectorKeys: Uint32Array, count: number, distances: Float64Array): void {
+    invariant(
+      count <= vectorKeys.length && count <= distances.length,
+      () => `the distances of ${count} of ${vectorKeys.length} vectors go into ${distances.length} places`,
+    );
     if (slots.length < count) slots = new Uint32Array(2 * count);
     for (let i = 0; i < count; i++) slots[i] = this.#slotOf(vectorKeys[i]);
     exactDistances(this, query, slots, count, distances);
@@ -373,6 +382,7 @@ export class VectorRows {
 
   /** Holds a vector that is linked already, and was read. Names ascend. */
   hold(vectorKey: number, vector: Float32Array): void {
+    invariant(!this.has(vectorKey), () => `the vector of ${vectorKey} is held twice`);
     this.#granted--;
     const held = this.#push(vectorKey, vector, linked);
     held.block.setState(held.block.length - 1, linked);
@@ -417,6 +427,7 @@ export class VectorRows {
 
   /** A block is no longer one of these. */
   #drop(held: Held): void {
+    invariant(this.#byNumber[held.number] === held, () => `block ${held.number} is dropped twice`);
     this.#held = this.#held.filter((other) => other !== held);
     this.#byNumber[held.number] = undefined;
     const free = () => this.#freeNumbers.push(held.number);
@@ -437,6 +448,10 @@ export class VectorRows {
     found.held.linked++;
     this.#waiting--;
     this.#linked++;
+    invariant(
+      found.held.waiting >= 0 && this.#waiting >= 0,
+      () => `${this.#waiting} rows wait, ${found.held.waiting} of them in block ${found.held.number}`,
+    );
     this.#view = undefined;
     if (this.#linked > this.#heldMax) this.#evict(1);
   }
@@ -453,6 +468,10 @@ export class VectorRows {
       held.linked--;
       this.#linked--;
     }
+    invariant(
+      held.waiting >= 0 && held.linked >= 0,
+      () => `block ${held.number} has ${held.waiting} rows that wait and ${held.linked} that are linked`,
+    );
     held.block.setState(row, removed);
     this.#places.delete(vectorKey);
     this.#view = undefined;
@@ -517,6 +536,10 @@ export class VectorRows {
 
   /** The copy takes the place of a block, with what has become of its rows meanwhile. */
   #exchange({ from, to, rows }: Compaction): void {
+    invariant(
+      rows.length === to.length && this.#byNumber[from.number] === from,
+      () => `block ${from.number} is replaced by ${to.length} of ${rows.length} copied rows`,
+    );
     this.#compaction = undefined;
     const held = this.#take(to);
     this.#held.pop();

@@ -63,6 +63,10 @@ export class KeywordValues {
     const known = this.#dictionary.get(term);
     if (known !== undefined) return known;
     const number = this.#newest.length;
+    invariant(
+      number === this.#counts.length && number === this.#dictionary.size,
+      () => `${this.#dictionary.size} strings have ${number} chains with ${this.#counts.length} counts`,
+    );
     this.#dictionary.add(term, number);
     this.#newest.push(0);
     this.#counts.push(0);
@@ -73,6 +77,10 @@ export class KeywordValues {
     const newest = this.#newest.values[number];
     // A string that a record has twice.
     if (newest > 0 && this.#ordinals.values[newest - 1] === ordinal) return;
+    invariant(
+      newest === 0 || this.#ordinals.values[newest - 1] < ordinal,
+      () => `ordinal ${ordinal} is added behind ${this.#ordinals.values[newest - 1]}`,
+    );
     this.#before.push(newest);
     this.#ordinals.push(ordinal);
     this.#newest.values[number] = this.#ordinals.length;
@@ -86,6 +94,10 @@ export class KeywordValues {
     const bitmap = new GrowingBitmap();
     const ordinals = [...this.#chain(number)];
     for (let i = ordinals.length - 1; i >= 0; i--) bitmap.add(ordinals[i]);
+    invariant(
+      bitmap.count === this.#counts.values[number],
+      () => `a string of ${this.#counts.values[number]} records has ${bitmap.count} in its chain`,
+    );
     this.#frequent.set(number, bitmap);
   }
 
@@ -186,6 +198,8 @@ export class KeywordValues {
       if (++placed % stringsPerStep === 0) yield;
     }
     sorted.set(before.subarray(from), to);
+    to += before.length - from;
+    invariant(to === size, () => `${to} of ${size} strings were sorted`);
     this.#sorted = sorted;
     return sorted;
   }
@@ -262,6 +276,15 @@ export class KeywordValues {
     restored.#dictionary = Dictionary.restored(dictionary, images.slice(0, -4));
     [restored.#newest, restored.#counts, restored.#ordinals, restored.#before] = columns;
     restored.#records = records;
+    const [newest, counts, ordinals, previous] = columns;
+    invariant(
+      newest.length === dictionary.size && counts.length === dictionary.size,
+      `${dictionary.size} strings have ${newest.length} chains with ${counts.length} counts`,
+    );
+    invariant(
+      ordinals.length === previous.length,
+      `${ordinals.length} entries lead to ${previous.length} others`,
+    );
     for (let number = 0; number < restored.#newest.length; number++)
       if (restored.#counts.values[number] >= Math.max(frequentMin, records / frequentShare))
         restored.#makeFrequent(number);

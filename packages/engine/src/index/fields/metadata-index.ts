@@ -150,6 +150,10 @@ export class MetadataIndex implements Index {
     }
     if (hasOther) this.others.add(ordinal);
     if (hasOther || values.length > 0) this.present.add(ordinal);
+    invariant(
+      this.others.count <= this.present.count && this.present.count <= this.held.count,
+      () => `of ${this.held.count} records ${this.present.count} have a value, ${this.others.count} another`,
+    );
   }
 
   /** A closed record is found as before, and `visible` decides. */
@@ -189,6 +193,7 @@ export class MetadataIndex implements Index {
     this.#compaction = undefined;
     // Those that were removed since the compaction began may be left over in the new values, too.
     this.#leftOver -= this.#leftOverBefore;
+    invariant(this.#leftOver >= 0, () => `${this.#leftOver} records are left over`);
     return false;
   }
 

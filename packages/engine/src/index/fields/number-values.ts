@@ -110,6 +110,7 @@ export class NumberValues {
 
   /** Adds a record with its values, at least one. Ordinals ascend. */
   add(ordinal: number, values: readonly number[]): void {
+    invariant(values.length > 0, () => `ordinal ${ordinal} is added without a value`);
     const different = values.length === 1 ? values : [...new Set(values)];
     this.#all.add(ordinal);
     if (different.length > 1) this.#several.add(ordinal);
@@ -145,6 +146,10 @@ export class NumberValues {
     let boundary = sorted[sorted.length >>> 1];
     // A boundary is the least value of its bucket, and the one before must not be empty.
     if (boundary === bucket.least) boundary = sorted.find((value) => value > bucket.least) as number;
+    invariant(
+      boundary > bucket.least && boundary > bucket.from,
+      () => `a bucket from ${bucket.from} on is halved at ${boundary}`,
+    );
     const [left, right] = [new Bucket(bucket.from), new Bucket(boundary)];
     const below = this.#below[at].copy();
     const above = at + 1 < this.#above.length ? this.#above[at + 1].copy() : new GrowingBitmap();
@@ -155,6 +160,10 @@ export class NumberValues {
       if (value < boundary) below.add(ordinal);
       else if (this.#several.has(ordinal)) above.add(ordinal);
     }
+    invariant(
+      left.length > 0 && left.length + right.length === bucket.length,
+      () => `a bucket of ${bucket.length} is halved into ${left.length} and ${right.length}`,
+    );
     this.#buckets.splice(at, 1, left, right);
     this.#below.splice(at + 1, 0, below);
     this.#above.splice(at + 1, 0, above);
@@ -296,6 +305,7 @@ export class NumberValues {
       end += length;
       return { from, length };
     });
+    invariant(end === this.pairs, `${end} of ${this.pairs} pairs are saved`);
     return { state: { buckets }, columns };
   }
 
@@ -312,6 +322,10 @@ export class NumberValues {
       return bucket;
     });
     restored.pairs = end;
+    invariant(
+      end === values.length && end === ordinals.length,
+      `buckets have ${end} pairs of ${values.length} values and ${ordinals.length} ordinals`,
+    );
     for (const [, ordinal] of restored.entries())
       if (!restored.#all.add(ordinal)) restored.#several.add(ordinal);
     const below = new GrowingBitmap();

@@ -2,6 +2,7 @@
 //
 // A bit for each ordinal from the least one on, in shared memory. Ordinals mostly come in ascending order, so the words grow at the end.
 
+import { invariant } from "../../base/invariant.ts";
 import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { BitmapBuilder } from "../ordinal-bitmap.ts";
@@ -51,6 +52,10 @@ export class GrowingBitmap {
     this.#words = words;
     this.#length += before;
     this.firstWord = word;
+    invariant(
+      this.#length <= this.#words.length,
+      () => `${this.#length} of ${this.#words.length} words are in use`,
+    );
   }
 
   /** @returns whether it was there */
@@ -58,6 +63,7 @@ export class GrowingBitmap {
     if (!this.has(ordinal)) return false;
     this.#words[(ordinal >>> 5) - this.firstWord] &= ~(1 << (ordinal & 31));
     this.count--;
+    invariant(this.count >= 0, () => `a set has ${this.count} ordinals`);
     return true;
   }
 
@@ -86,6 +92,10 @@ export class GrowingBitmap {
 
   /** A set of words of a checkpoint, which it takes over. */
   static restored(words: Uint32Array, firstWord: number, count: number): GrowingBitmap {
+    invariant(
+      count <= 32 * words.length && (count === 0 || firstWord >= 0),
+      `a set of ${count} ordinals is restored from ${words.length} words, from ${firstWord} on`,
+    );
     const restored = new GrowingBitmap();
     restored.#words = words;
     restored.firstWord = firstWord;

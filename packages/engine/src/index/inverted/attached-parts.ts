@@ -19,6 +19,7 @@
 // use. Of a segment that it knows it takes over only the removals that are new, into bits of its own for each description.
 
 import type { Column } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { attachOnce } from "../../base/shared-memory.ts";
 import { BufferReader, type SharedBuffer } from "./mutable-buffer.ts";
 import { type OwnedParts, PostingParts } from "./posting-parts.ts";
@@ -55,21 +56,6 @@ export function sharedParts(id: number, parts: OwnedParts): SharedParts {
   };
 }
 
-class AttachedParts extends PostingParts {
-  readonly retiredLog: Column;
-
-  constructor(shared: SharedParts, segments: SegmentReader[]) {
-    const { isText, buffers } = shared;
-    super(
-      isText,
-      segments,
-      buffers.map((buffer) => BufferReader.attach(buffer, isText)),
-    );
-    this.retiredLog = shared.retired;
-    this.hadNegative = shared.hadNegative;
-  }
-}
-
 /** What a thread has made of an index's arenas and segments. */
 class KnownParts {
   readonly scorer = new FullScorer();
@@ -83,11 +69,18 @@ class KnownParts {
     const segments = new Map<number, SegmentReader>();
     for (const shared of sharedSegments) {
       const arena = arenas[shared.arena];
+      invariant(arena !== undefined, () => `a segment lies in arena ${shared.arena} of ${arenas.length}`);
       arena.refresh(shared.at + shared.bytes);
       segments.set(shared.number, SegmentReader.attach(arena, shared, this.#segments.get(shared.number)));
     }
     this.#segments = segments;
-    return [...segments.values()];
+    const all = [...segments.values()];
+    for (let i = 1; i < all.length; i++)
+      invariant(
+        all[i - 1].lastOrdinal < all[i].firstOrdinal,
+        () => `a segment from ${all[i].firstOrdinal} on follows one up to ${all[i - 1].lastOrdinal}`,
+      );
+    return all;
   }
 }
 
@@ -102,7 +95,17 @@ export type AttachedPostings = {
 /** @param slot of the thread */
 export function attachPostings(shared: SharedParts, slot: number): AttachedPostings {
   const known = attachOnce(shared.id, slot, () => new KnownParts());
-  const parts = new AttachedParts(shared, known.attach(shared, slot));
+  const { isText, hadNegative, retired } = shared;
+  const buffers = shared.buffers.map((buffer) => BufferReader.attach(buffer, isText));
+  const segments = known.attach(shared, slot);
+  const end = (segments.at(-1)?.lastOrdinal ?? -1) + 1;
+  for (const { ordinals } of buffers)
+    invariant(
+      ordinals.values[0] >= end,
+      () => `a buffer has records from ${ordinals.values[0]} on, and segments up to ${end}`,
+    );
+  const parts = new PostingParts(isText, segments, buffers, { log: retired });
+  parts.hadNegative = hadNegative;
   const reader = new PostingReader(parts);
   return { reader, searcher: new PostingSearcher(parts, reader, known.scorer), known };
 }

@@ -62,6 +62,12 @@ export class Buffers {
 
   /** Continues after the records of a checkpoint. @param end of their ordinals */
   restore(end: number): void {
+    const { segments, youngest } = this.#parts;
+    const last = segments.at(-1)?.lastOrdinal ?? -1;
+    invariant(
+      end > last && youngest.slotsEnd === 0,
+      `a checkpoint ends at ${end}; its last record is ${last}, and ${youngest.slotsEnd} were added since`,
+    );
     this.#last = end - 1;
     this.#frozenEnd = end;
   }
@@ -73,6 +79,10 @@ export class Buffers {
   /** Adds a record, as PostingIndex.add does. */
   add(ordinal: number, length: number, terms: ArrayLike<number>, values: ArrayLike<number>): void {
     assertAscending(ordinal, this.#last);
+    invariant(
+      terms.length === values.length,
+      () => `ordinal ${ordinal} has ${terms.length} terms and ${values.length} values`,
+    );
     this.#last = ordinal;
     const buffer = this.#parts.youngest;
     const slot = buffer.add(ordinal, length);
@@ -90,6 +100,7 @@ export class Buffers {
     buffer.remove(ordinal);
     if (buffer === this.#freezing?.buffer) this.#freezing.remove(ordinal);
     else if (buffer.count === 0) {
+      invariant(buffer === this.#parts.youngest, "an old buffer is emptied that is not being frozen");
       this.#parts.buffers.pop();
       this.#addBuffer();
       this.#segments.forget(buffer.lists.terms);
@@ -124,6 +135,7 @@ export class Buffers {
   beginFreezing(): void {
     this.goOn(Number.POSITIVE_INFINITY);
     const buffer = this.#parts.youngest;
+    invariant(this.#freezing === undefined, "a buffer is frozen before the one before it");
     if (buffer.count === 0) return;
     this.#segments.dropCompaction();
     const { isText, levels, impactOf } = this.#options;
@@ -145,6 +157,11 @@ export class Buffers {
     const freezing = this.#freezing;
     if (freezing === undefined || !freezing.step(postings)) return;
     const segment = freezing.finish();
+    invariant(this.#parts.buffers[0] === freezing.buffer, "another buffer was frozen than the oldest one");
+    invariant(
+      this.#freezingEnd >= this.#frozenEnd,
+      () => `records are frozen up to ${this.#freezingEnd}, and were up to ${this.#frozenEnd}`,
+    );
     this.#freezing = undefined;
     this.#frozenEnd = this.#freezingEnd;
     this.#parts.buffers.shift();

@@ -99,6 +99,22 @@ function afterwards<State>(
   };
 }
 
+test("[I4] a checkpoint has the rows of records that were frozen by the removal of others", async () => {
+  const random = randomNumbers(4);
+  const index = new TextIndex(textOptions);
+  let next = 0;
+  const addUntil = (isIdle: boolean) => {
+    do index.add(next, textOf(next++, random));
+    while (index.isIdle !== isIdle);
+  };
+  for (const isIdle of [false, true, false]) addUntil(isIdle);
+  for (let ordinal = 0; !index.isIdle; ordinal++) index.remove(ordinal);
+  const { state, load } = afterwards<TextState>(index.save(), () => {});
+  const restored = await TextIndex.restored(textOptions, state, load, new Task(anonymous));
+  expect(restored.count).toBe(index.count - index.bufferedCount);
+  restored.check();
+});
+
 test.each([1, 2, 3])(
   "[I4] [I5] the checkpoint of a changing text index has the state of its moment: sequence %i",
   async (seed) => {

@@ -4,6 +4,7 @@
 // nothing is added to it. Freezing leaves out records that were removed before it began. Records removed while it runs are removed
 // from the segment when it replaces the mutable buffer.
 
+import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
 import type { MutableBuffer } from "./mutable-buffer.ts";
 import type { Segment } from "./segment.ts";
@@ -49,6 +50,7 @@ export class Freezing {
       if (isText) lengths[next] = buffer.lengths.values[slot];
       numbers[slot] = next++;
     }
+    invariant(next === buffer.count, `a buffer of ${buffer.count} records is frozen with ${next}`);
     const writer = SegmentWriter.begin(arena, {
       ...how,
       ordinals,
@@ -70,6 +72,7 @@ export class Freezing {
 
   /** Notes that a record was removed while its mutable buffer is being frozen. */
   remove(ordinal: number): void {
+    invariant(this.buffer.slotOf(ordinal) < 0, () => `ordinal ${ordinal} is still in the buffer`);
     this.#removedLater.push(ordinal);
   }
 
@@ -85,6 +88,10 @@ export class Freezing {
   finish(): Segment {
     const segment = this.#writer.finish();
     for (const ordinal of this.#removedLater) segment.remove(segment.recordOf(ordinal));
+    invariant(
+      segment.count === this.buffer.count,
+      () => `a segment has ${segment.count} records of the ${this.buffer.count} of its buffer`,
+    );
     return segment;
   }
 

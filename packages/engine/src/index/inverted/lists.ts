@@ -198,6 +198,10 @@ export class Postings<V extends Values> extends PostingListReader<V> {
       this.slots[number] = slots;
       this.values[number] = values;
     }
+    invariant(
+      number < this.slots.length && needed <= this.values[number].length,
+      () => `the places up to ${needed} of chunk ${number} are not allocated`,
+    );
   }
 
   #setFree(slice: number, sizeClass: number): void {
@@ -304,6 +308,7 @@ export class TermLists extends TermListReader {
 
   /** Sets the list of a term that has none. */
   set(term: number, list: number): void {
+    invariant(this.get(term) < 0, () => `term ${term} has a list already`);
     this.#terms.push(term);
     if (term >= arrayMax) {
       this.#setInTable(term, list);
@@ -336,7 +341,12 @@ export class TermLists extends TermListReader {
         this.table[place + 1] = before[at + 1];
       }
     }
+    invariant(
+      4 * this.#inTable <= this.table.length,
+      () => `a table of ${this.table.length / 2} places has ${this.#inTable} terms`,
+    );
     const place = this.place(term);
+    // Who reads meanwhile finds the term without a list, or with this one.
     this.table[place] = term;
     this.table[place + 1] = list + 1;
   }

@@ -47,7 +47,15 @@ export class Merge {
     const lengths = new Uint32Array(isText ? count : 0);
     const renumbered: Uint32Array[] = [];
     let next = 0;
-    for (const segment of sources) {
+    for (const [i, segment] of sources.entries()) {
+      invariant(
+        i === 0 || sources[i - 1].lastOrdinal < segment.firstOrdinal,
+        `a segment from ${segment.firstOrdinal} on is merged behind one up to ${sources[i - 1]?.lastOrdinal}`,
+      );
+      invariant(
+        (segment.kind === kinds.sparse) === !isText && segment.levels === sources[0].levels,
+        "segments of two sorts of index are merged",
+      );
       const numbers = new Uint32Array(segment.recordCount).fill(gone);
       for (let record = 0; record < segment.recordCount; record++) {
         if (segment.isRemoved(record)) continue;
@@ -57,6 +65,7 @@ export class Merge {
       }
       renumbered.push(numbers);
     }
+    invariant(next === count && count > 0, `${next} of ${count} records are merged`);
     this.#plan = {
       // A frequency that needs four bytes makes the segment wide.
       kind: Math.max(...sources.map((segment) => segment.kind)),
@@ -114,6 +123,8 @@ export class Merge {
     invariant(this.#writer !== undefined, "a merge is finished before it has begun to write");
     const segment = this.#writer.finish();
     for (const ordinal of this.#removedLater) segment.remove(segment.recordOf(ordinal));
+    const count = this.sources.reduce((sum, source) => sum + source.count, 0);
+    invariant(segment.count === count, `a merged segment has ${segment.count} of ${count} records`);
     return segment;
   }
 

@@ -57,6 +57,15 @@ export class BufferReader<V extends Values = Values> {
   /** The mutable buffer of another thread. @param isText whether its postings have frequencies */
   static attach(shared: SharedBuffer, isText: boolean): BufferReader {
     const { ordinals, lengths, removed, count, lists } = shared;
+    invariant(
+      lengths.length === ordinals.length && count >= 0 && count <= ordinals.length,
+      () => `a buffer of ${ordinals.length} records has ${lengths.length} lengths, and ${count} are left`,
+    );
+    invariant(
+      removed === null ? count === ordinals.length : removed.length === ordinals.length,
+      () =>
+        `a buffer of ${ordinals.length} records tells of ${removed?.length ?? 0} whether they were removed`,
+    );
     const make: MakeValues<Values> = isText ? Uint32Array : Float32Array;
     return new BufferReader<Values>(
       { ordinals, lengths, removed: { values: removed ?? new Uint8Array(ordinals.length) } },
@@ -136,6 +145,10 @@ export class MutableBuffer<V extends Values = Values> extends BufferReader<V> {
   /** Begins a record; its postings are appended next. @returns its slot */
   add(ordinal: number, length: number): number {
     const slot = this.#ordinals.length;
+    invariant(
+      slot === 0 || ordinal > this.#ordinals.values[slot - 1],
+      () => `ordinal ${ordinal} is added to a buffer behind ${this.#ordinals.values[slot - 1]}`,
+    );
     this.#ordinals.push(ordinal);
     this.#lengths.push(length);
     this.#removed.push(0);
@@ -150,6 +163,7 @@ export class MutableBuffer<V extends Values = Values> extends BufferReader<V> {
       return false;
     }
     const made = this.postings.create();
+    invariant(made === this.lists.size, () => `the list ${made} is of the term number ${this.lists.size}`);
     this.lists.set(term, made);
     this.postings.append(made, slot, value);
     return true;

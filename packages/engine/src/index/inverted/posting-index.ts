@@ -18,6 +18,7 @@
 //
 // This class is the writer's side; `reader` and `searcher` cannot change anything. It keeps the buffers (buffers.ts) and the segments in step.
 
+import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import { nextMemoryId } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -130,6 +131,10 @@ export class PostingIndex {
     values: ArrayLike<number>,
     averageLength: number,
   ): void {
+    invariant(
+      averageLength >= 0 && Number.isFinite(averageLength),
+      () => `texts have an average length of ${averageLength}`,
+    );
     this.#buffers.add(ordinal, length, terms, values);
     this.averageLength = averageLength;
     if (this.#buffers.isFull) this.#buffers.beginFreezing();
@@ -144,6 +149,7 @@ export class PostingIndex {
 
   /** Removes an existing record. */
   remove(ordinal: number): void {
+    invariant(this.has(ordinal), () => `ordinal ${ordinal} is removed, and not held`);
     const wasRetired = this.#parts.retired.delete(ordinal);
     const segment = this.#parts.segmentOf(ordinal);
     if (segment === undefined) {
@@ -220,6 +226,11 @@ export class PostingIndex {
   save(): CheckpointData<PostingState> {
     const { segments, done } = this.#segments.hold();
     const retired = Uint32Array.from(this.#parts.retired);
+    const last = segments.at(-1)?.lastOrdinal ?? -1;
+    invariant(
+      last < this.frozenEnd,
+      () => `a checkpoint up to ${this.frozenEnd} has a segment with record ${last}`,
+    );
     return {
       state: {
         end: this.frozenEnd,

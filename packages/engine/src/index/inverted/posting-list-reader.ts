@@ -22,6 +22,7 @@
 // no slice is used twice, and a slice that is taken later leads to others that are. So what it finds is cut off at the first slot that
 // it was not told of.
 
+import { invariant } from "../../base/invariant.ts";
 import type { ArrayClass } from "../../base/shared-memory.ts";
 
 /** Of postings. */
@@ -94,6 +95,10 @@ export class PostingListReader<V extends Values> {
     make: ArrayClass<V> & (new (length: number) => V),
     { slots, values, heads, counts }: SharedPostings<V>,
   ): PostingListReader<V> {
+    invariant(
+      slots.length === values.length,
+      () => `lists have ${slots.length} chunks of slots, and ${values.length} of values`,
+    );
     return new PostingListReader(make, {
       slots: [...slots],
       values: [...values],

@@ -5,12 +5,14 @@
 // posting-search.ts) look at it. Those of other threads look at the parts as they were at a moment (attached-parts.ts).
 
 import { type Column, Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
+import type { Hidden, Located } from "./query.ts";
 import type { Segment } from "./segment.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** What readers look at. */
-export abstract class PostingParts<
+/** What readers look at, in any thread. */
+export class PostingParts<
   SegmentType extends SegmentReader = SegmentReader,
   BufferType extends BufferReader = BufferReader,
 > {
@@ -21,16 +23,22 @@ export abstract class PostingParts<
   /** One, or one that is being frozen and the one that records are added to. */
   readonly buffers: BufferType[];
   /** Records that were retired, each once; some of them were removed. */
-  abstract readonly retiredLog: Column;
+  readonly retired: { readonly log: Column };
   /** Whether a weight that was ever added is negative. */
   hadNegative = false;
   /** Changes whenever lists move. */
   layout = 0;
 
-  constructor(isText: boolean, segments: SegmentType[], buffers: BufferType[]) {
+  constructor(
+    isText: boolean,
+    segments: SegmentType[],
+    buffers: BufferType[],
+    retired: { readonly log: Column },
+  ) {
     this.isText = isText;
     this.segments = segments;
     this.buffers = buffers;
+    this.retired = retired;
   }
 
   has(ordinal: number): boolean {
@@ -59,6 +67,15 @@ export abstract class PostingParts<
     return this.buffers.find((buffer) => buffer.slotOf(ordinal) >= 0);
   }
 
+  /** Asserts that a term was located in the present layout, or records hidden: by places of another one, other lists would be read. */
+  assertLocated({ segments, buffers }: Pick<Located | Hidden, "segments" | "buffers">): void {
+    invariant(
+      segments.length === this.segments.length && buffers.length === this.buffers.length,
+      () =>
+        `places in ${segments.length} segments and ${buffers.length} buffers are used, there are ${this.segments.length} and ${this.buffers.length}`,
+    );
+  }
+
   /** Ordinals that are held, descending. */
   *fromYoungest(): Generator<number> {
     for (const buffer of this.buffers.toReversed())
@@ -75,14 +92,10 @@ export abstract class PostingParts<
 /** What the writer changes. */
 export class OwnedParts extends PostingParts<Segment, MutableBuffer> {
   /** Records that are held and were retired. */
-  readonly retired = new RetiredOrdinals();
+  declare readonly retired: RetiredOrdinals;
 
   constructor(isText: boolean) {
-    super(isText, [], []);
-  }
-
-  get retiredLog(): Column {
-    return this.retired.log;
+    super(isText, [], [], new RetiredOrdinals());
   }
 
   get count(): number {
@@ -138,6 +151,10 @@ export class RetiredOrdinals {
     if (this.#held.has(ordinal)) return;
     this.#held.add(ordinal);
     this.#log.push(ordinal);
+    invariant(
+      this.#held.size <= this.#log.length,
+      () => `${this.#held.size} records are retired, their log has ${this.#log.length}`,
+    );
   }
 
   /** @returns whether it was there */
@@ -173,5 +190,6 @@ export class RetiredOrdinals {
   #rewrite(): void {
     this.#log = new Growable(Uint32Array, Math.max(16, this.#held.size), true);
     for (const ordinal of this.#held) this.#log.push(ordinal);
+    invariant(this.#log.length === this.#held.size, "the log of retired records was not written anew");
   }
 }

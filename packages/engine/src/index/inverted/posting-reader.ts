@@ -91,12 +91,13 @@ export class PostingReader {
       youngest = ordinal;
       yield ordinal;
     }
-    const { values, length } = this.#parts.retiredLog;
+    const { values, length } = this.#parts.retired.log;
     for (let i = 0; i < length; i++) if (values[i] < youngest && !visible(values[i])) yield values[i];
   }
 
   /** Records that have a term, of those that are not hidden. @param rows only these count; null: all */
   documentFrequency(located: Located, hidden: Hidden | null, rows: Allowed = null): number {
+    this.#parts.assertLocated(located);
     return rows === null ? this.#frequency(located, hidden) : this.#frequencyAmong(located, hidden, rows);
   }
 
@@ -127,6 +128,7 @@ export class PostingReader {
     }
     for (let i = 0; i < buffers.length; i++)
       if (buffers[i] >= 0) df += this.#countInBuffer(i, buffers[i], hidden);
+    invariant(df >= 0, () => `${df} records have a term: more of them are removed or hidden than there are`);
     return df;
   }
 
@@ -136,6 +138,7 @@ export class PostingReader {
     const hiddenInBuffers = hidden?.buffers.map((slots) => new Set(slots));
     let greatest = Number.NEGATIVE_INFINITY;
     for (const { located, weight } of terms) {
+      this.#parts.assertLocated(located);
       for (let i = 0; i < located.segments.length; i++) {
         const list = located.segments[i];
         if (list < 0) continue;
@@ -169,6 +172,7 @@ export class PostingReader {
 
   /** The ordinals held that have a term, ascending. */
   holdersOf({ segments, buffers }: Located): Uint32Array {
+    this.#parts.assertLocated({ segments, buffers });
     const holders = new Growable(Uint32Array);
     for (let i = 0; i < segments.length; i++) {
       const segment = this.#parts.segments[i];
@@ -197,6 +201,7 @@ export class PostingReader {
     places: ReadonlyMap<number, number>,
     onMatch: (place: number, value: number) => void,
   ): void {
+    this.#parts.assertLocated({ segments, buffers });
     for (const [ordinal, place] of places) {
       const number = this.#parts.segmentNumberOf(ordinal);
       if (number < 0 || segments[number] < 0) continue;

@@ -70,6 +70,7 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Candidates {
     if (k <= 0 || terms.length === 0 || allowed?.count === 0) return nothing;
+    this.#assertCurrent(terms, hidden);
     // With negative impacts, large postings alone say nothing about a score.
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
     if (allowed !== null && this.isListed(terms, allowed.count))
@@ -129,6 +130,7 @@ export class PostingSearcher {
 
   /** The cost of a search in each way, for this number of allowed ordinals. @param terms as in the search */
   estimate(terms: readonly WeightedTerm[], allowedCount: number): PostingEstimate {
+    this.#assertCurrent(terms, null);
     return postingCost(this.#parts.segments, terms, allowedCount);
   }
 
@@ -186,6 +188,7 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Candidates {
     if (k <= 0 || allowed?.count === 0) return nothing;
+    this.#assertCurrent(terms, hidden);
     // Terms that count only for some records are handled in TypeScript, which can test that.
     const isListed = allowed !== null && terms.every(({ within }) => within == null);
     if (isListed && this.isListed(terms, allowed.count)) {
@@ -213,6 +216,7 @@ export class PostingSearcher {
     allowed: Allowed = null,
   ): Steps<Candidates | null> {
     if (k <= 0 || allowed?.count === 0) return nothing;
+    this.#assertCurrent(terms, null);
     const { layout } = this.#parts;
     const counting = least !== null && this.#hasNegative(terms) ? null : least;
     // Fetched at each step and not for each record: making the test takes longer than using it.
@@ -236,6 +240,12 @@ export class PostingSearcher {
       if (this.#parts.layout !== layout) return null;
       sees = visible();
     }
+  }
+
+  /** Asserts that a search goes by the present layout. All of its terms were located in one. */
+  #assertCurrent(terms: readonly WeightedTerm[], hidden: Hidden | null): void {
+    if (terms.length > 0) this.#parts.assertLocated(terms[terms.length - 1].located);
+    if (hidden !== null) this.#parts.assertLocated(hidden);
   }
 
   #bestOfBuffers(k: number, search: (buffer: BufferReader, number: number) => Candidates): Candidates {

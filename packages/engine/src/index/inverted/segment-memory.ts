@@ -170,7 +170,14 @@ export class ArenaReader extends SegmentMemory {
 
   /** Makes the views cover what the owner has put there until now. @param end where that ends, at most */
   refresh(end: number): void {
-    if (this.bytes.length < end) this.look();
+    if (this.bytes.length >= end) return;
+    // Growing by nothing tells this thread of what the owner has grown.
+    this.grow(0);
+    this.look();
+    invariant(
+      this.bytes.length >= end,
+      () => `an arena of ${this.bytes.length} bytes was described with something up to ${end}`,
+    );
   }
 
   reserve(terms: number, k: number): boolean {
@@ -221,6 +228,7 @@ export class ArenaReader extends SegmentMemory {
       if (at === undefined) return undefined;
       this.words[entry] = at;
     }
+    invariant(at % pageBytes === 0, `the table of the reader slots has a range at ${at}`);
     this.refresh(at + bytes);
     this.bytes.fill(0, at, at + bytes);
     return at;

@@ -8,8 +8,9 @@
 // does not matter which of them the shared bits show when the kernel reads them. Readers of one segment share what never changes, and
 // the counts.
 
-import { entry, entryBytes, kinds, windowRecords } from "@quiverdb/kernels/postings";
+import { entry, entryBytes, kinds, segmentRecordsMax, windowRecords } from "@quiverdb/kernels/postings";
 import type { Column } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 import { columnsOf, segmentHeader } from "./segment-layout.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
@@ -72,6 +73,19 @@ export class SegmentReader {
     this.recordCount = field("records");
     this.listCount = field("lists");
     this.postings = field("postings");
+    invariant(
+      at + field("bytes") <= arena.bytes.length,
+      () =>
+        `a segment ends at ${at + field("bytes")} of an arena of which ${arena.bytes.length} bytes are seen`,
+    );
+    invariant(
+      this.recordCount > 0 && this.recordCount <= segmentRecordsMax,
+      () => `there is no segment at ${at}: it would have ${this.recordCount} records`,
+    );
+    invariant(
+      other === undefined || (other.at === at && other.postings === this.postings),
+      () => `the segment at ${at} is read as the one that was at ${other?.at}`,
+    );
     this.hasNegative = field("hasNegative") === 1;
     this.averageLength = arena.doubles[(at + segmentHeader.averageLength) >> 3];
     this.ordinals = column("ordinalsAt", this.recordCount);
@@ -94,6 +108,10 @@ export class SegmentReader {
   static attach(arena: SegmentMemory, { at, removed }: SharedSegment, other?: SegmentReader): SegmentReader {
     if (other?.removed.length === removed.length) return other;
     const segment = new SegmentReader(arena, at, other);
+    invariant(
+      removed.length <= segment.recordCount,
+      () => `${removed.length} of ${segment.recordCount} records were removed`,
+    );
     const isLater = other !== undefined && other.removed.length < removed.length;
     segment.bits = isLater ? other.bits.slice() : new Uint8Array(segment.removedBits.length);
     segment.removed = removed;
@@ -173,6 +191,7 @@ export class SegmentReader {
       counts.removed = new Uint32Array(this.listCount);
       counts.seen = new Uint32Array(this.listCount);
     }
+    invariant(list >= 0 && list < this.listCount, () => `list ${list} of ${this.listCount} is asked for`);
     const since = removals - counts.seen[list];
     if (since === 0) return counts.removed[list];
     // A reader of a later moment has asked before.
@@ -186,6 +205,10 @@ export class SegmentReader {
       counts.removed[list] = this.#countRemoved(list);
     }
     counts.seen[list] = removals;
+    invariant(
+      counts.removed[list] <= this.countOf(list),
+      () => `${counts.removed[list]} of ${this.countOf(list)} postings of list ${list} were removed`,
+    );
     return counts.removed[list];
   }
 

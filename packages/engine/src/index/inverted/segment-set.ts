@@ -94,6 +94,12 @@ export class SegmentSet {
     this.#compaction = undefined;
     const at = sources.length === 0 ? segments.length : segments.indexOf(sources[0]);
     const isAny = segment !== undefined && segment.count > 0;
+    for (const [i, source] of sources.entries())
+      invariant(segments[at + i] === source, "segments are replaced that are no neighbours");
+    invariant(
+      segment === undefined || at === 0 || segments[at - 1].lastOrdinal < segment.firstOrdinal,
+      () => `a segment from ${segment?.firstOrdinal} on follows one up to ${segments[at - 1].lastOrdinal}`,
+    );
     this.#parts.layout++;
     segments.splice(at, sources.length, ...(isAny ? [segment] : []));
     this.forget(gone);
@@ -140,6 +146,10 @@ export class SegmentSet {
 
   /** Removes a record that a segment has. */
   remove(segment: Segment, ordinal: number): void {
+    invariant(
+      this.#parts.segmentOf(ordinal) === segment,
+      () => `ordinal ${ordinal} is removed from a segment that does not have it`,
+    );
     segment.remove(segment.recordOf(ordinal));
     if (this.#merge?.sources.includes(segment)) this.#merge.remove(ordinal);
     else if (segment.count === 0) this.#replace([segment], undefined, segment.terms.slice());
@@ -198,6 +208,10 @@ export class SegmentSet {
     if (!this.#compaction.step(copiedBytesPerPosting * postings)) return true;
     // Segments that are being written to disk are read from the old arenas, and freed there.
     if (this.#saving.length > 0) return false;
+    invariant(
+      this.#merge === undefined && this.#compaction.isOf(this.#parts.segments),
+      "segments have changed while they were copied",
+    );
     this.#parts.segments = this.#compaction.finish();
     this.#arenas = this.#compaction.arenas;
     this.#compaction = undefined;
@@ -216,6 +230,7 @@ export class SegmentSet {
     const { changes } = this;
     this.#saving = segments;
     const done = (isCheckpointed: boolean) => {
+      invariant(this.#saving === segments, "a checkpoint ends that is not being written");
       this.#saving = [];
       if (isCheckpointed) this.changes -= changes;
       for (const segment of this.#freedLater.splice(0)) this.#free(segment);
@@ -229,6 +244,10 @@ export class SegmentSet {
     load: (images: Uint8Array[]) => Promise<void>,
     task: Task,
   ): Promise<void> {
+    invariant(
+      this.#parts.segments.length === 0,
+      `a checkpoint is restored beside ${this.#parts.segments.length} segments`,
+    );
     const rooms = states.map((state) => {
       const room = this.inArena((arena) => Segment.makeRoom(arena, state));
       invariant(room !== undefined, "there is no memory for a segment of the checkpoint");
@@ -310,6 +329,11 @@ class Compaction {
   constructor(sources: readonly Segment[], makeArena: () => Arena) {
     this.#sources = sources;
     this.#makeArena = makeArena;
+  }
+
+  /** Whether it copies these segments. */
+  isOf(segments: readonly Segment[]): boolean {
+    return segments.length === this.#sources.length && segments.every((each, i) => each === this.#sources[i]);
   }
 
   /** Copies about the given number of bytes. @returns whether all are copied */

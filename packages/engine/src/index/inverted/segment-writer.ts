@@ -114,6 +114,15 @@ export class SegmentWriter {
   addList(term: number, count: number, records: Uint16Array, values: Float32Array | Uint32Array): void {
     if (count === 0) return;
     invariant(this.#closed === 0, "a list is written behind the directory");
+    invariant(
+      this.#lists === 0 || term > this.#terms[this.#lists - 1],
+      () => `the list of term ${term} is written behind that of ${this.#terms[this.#lists - 1]}`,
+    );
+    invariant(
+      this.#lists < this.#plan.listsMax && this.#postings + count <= this.#plan.postingsMax,
+      () =>
+        `a segment planned for ${this.#plan.listsMax} lists and ${this.#plan.postingsMax} postings gets more`,
+    );
     const { kind } = this.#plan;
     const place = this.#top;
     const columns = columnsOf(kind, count);
@@ -165,6 +174,7 @@ export class SegmentWriter {
     const { words, doubles } = this.#arena;
     const { termsAt, entriesAt } = this.#directory;
     const end = entriesAt + entryBytes * this.#lists;
+    invariant(end <= bytesMax(this.#plan), `a segment has ${end} bytes of ${bytesMax(this.#plan)}`);
     const header = {
       bytes: end,
       kind,

@@ -4,6 +4,7 @@
 // removed records. Its owner has a `Segment`, other threads a `SegmentReader`.
 
 import { Growable } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
 import { segmentHeader, segmentHeaderBytes } from "./segment-layout.ts";
 import { SegmentReader, type SharedSegment } from "./segment-reader.ts";
@@ -61,6 +62,10 @@ export class Segment extends SegmentReader {
     if (at === undefined) return undefined;
     arena.bytes.set(header, at);
     const begin = arena.words[(at + segmentHeader.ordinalsAt) >>> 2];
+    invariant(
+      header.length === segmentHeaderBytes && header.length + removed.length <= begin && begin <= bytes,
+      `a segment of ${bytes} bytes has its records at ${begin}, behind ${header.length} and ${removed.length}`,
+    );
     arena.bytes.fill(0, at + header.length, at + begin);
     arena.bytes.set(removed, at + arena.words[(at + segmentHeader.removedAt) >>> 2]);
     return { arena, at, image: arena.bytes.subarray(at + begin, at + bytes) };
@@ -75,12 +80,17 @@ export class Segment extends SegmentReader {
 
   /** Takes the removed records from the bits, once, which were written after the segment was made. */
   readRemoved(): void {
+    invariant(this.#removed.length === 0, `${this.#removed.length} removed records are read twice`);
     for (let record = 0; record < this.recordCount; record++)
       if (this.isRemoved(record)) this.#removed.push(record);
   }
 
   /** @param record not removed yet */
   remove(record: number): void {
+    invariant(
+      record >= 0 && record < this.recordCount && !this.isRemoved(record),
+      () => `record ${record} of ${this.recordCount} is removed, which is not there`,
+    );
     this.bits[record >> 3] |= 1 << (record & 7);
     this.#removed.push(record);
   }

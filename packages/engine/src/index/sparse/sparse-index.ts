@@ -6,6 +6,7 @@
 //
 // A record is found if it shares a dimension with the query, even if its score is zero or negative.
 
+import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Index } from "../contract.ts";
@@ -51,6 +52,7 @@ export class SparseIndex implements Index {
   /** Adds a record. A vector without entries is held and never found. */
   add(ordinal: number, indices: Uint32Array, values: Float32Array): void {
     assertSparse(indices, values);
+    invariant(!this.has(ordinal), () => `ordinal ${ordinal} is added twice`);
     this.#postings.add(ordinal, 0, indices, values, 0);
   }
 
@@ -117,6 +119,7 @@ export class SparseIndex implements Index {
       await PostingIndex.restored(postingOptions(options), postings, load, task),
     );
     for (const ordinal of postings.retired) {
+      invariant(index.has(ordinal), () => `a checkpoint has no record ${ordinal}, which it has as retired`);
       index.remove(ordinal);
       await task.pause();
     }

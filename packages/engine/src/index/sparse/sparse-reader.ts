@@ -89,6 +89,7 @@ export class SparseReader {
     visible: () => Visible,
     allowed: Allowed = null,
   ): Steps<Candidates> {
+    invariant(threshold >= 0 && threshold <= 1, `the threshold ${threshold} is not in [0, 1]`);
     const isLong = query.indices.length > prunedTermsMax;
     for (let attempt = 0; isLong && attempt < attemptsMax; attempt++) {
       const found = yield* this.#tryInSteps(query, k, threshold, visible, allowed);
@@ -143,6 +144,7 @@ export class SparseReader {
     onMatch: (at: number, match: SparseMatch) => void,
   ): Generator<void, void> {
     const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
+    invariant(places.size === ordinals.length, "a record is to be explained twice");
     const { indices, values } = ascending(query);
     const step = explainedTermsPerStep(ordinals.length);
     for (let from = 0; from < indices.length; from += step) {

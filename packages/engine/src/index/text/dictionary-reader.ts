@@ -6,8 +6,8 @@
 //
 // All of them lie in blocks (growable.ts), and a term's units in one block.
 //
-// Other threads look terms up, too, in the columns as they were at a moment. These lie in shared memory. The writer
-// (dictionary.ts) appends to them, replaces blocks, and overwrites three things without waiting for readers:
+// One reader looks terms up in any thread: the writer's (dictionary.ts) in the columns as they are, others in the columns as they were at a
+// moment. All lie in shared memory. The writer appends to them, replaces blocks, and overwrites three things without waiting for readers:
 //   - A slot that was free or left gets a term. Terms never move within a table, so those that were there are found as before.
 //   - A term that is removed gets the length 0, and its slot is left.
 //   - A number that was free gets another term, and no reader is waited for.
@@ -16,6 +16,7 @@
 // sees: the units can be in a block that the reader was not given. A term that its version has keeps its number, and is compared as a whole.
 
 import { blockBytes } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { UnitsTest } from "./word-test.ts";
 
@@ -31,14 +32,16 @@ export const wordBits = Math.log2(blockBytes / 4);
 type Words = readonly Uint32Array[];
 type Units = readonly Uint16Array[];
 
-/** A dictionary as it is at a moment. Can be posted to another thread. */
-export type SharedDictionary = {
+/** A dictionary's columns in blocks, as they are, or as they were at a moment: then they can be posted to another thread. */
+export type DictionaryColumns = {
+  /** Of the blocks of words; those of units have one more. */
   readonly bits: number;
-  readonly slots: Words;
-  readonly old: Words | null;
-  readonly hashes: Words;
-  readonly begins: Words;
-  readonly lengths: Units;
+  readonly slots: { readonly blocks: Words };
+  /** Slots some of which have not moved yet. */
+  readonly old: { readonly blocks: Words } | null;
+  readonly hashes: { readonly blocks: Words };
+  readonly begins: { readonly blocks: Words };
+  readonly lengths: { readonly blocks: Units };
   readonly units: Units;
   readonly numbersEnd: number;
 };
@@ -50,36 +53,50 @@ export const maskOf = (slots: Words, bits: number): number =>
 const noUnits = new Uint16Array(0);
 
 /** A dictionary, for reading. */
-export abstract class DictionaryReader {
-  /** Of the blocks of words; those of units have one more. */
+export class DictionaryReader {
   protected readonly bits: number;
+  protected slots: DictionaryColumns["slots"];
+  protected old: DictionaryColumns["old"];
+  protected hashes: DictionaryColumns["hashes"];
+  protected begins: DictionaryColumns["begins"];
+  protected lengths: DictionaryColumns["lengths"];
+  protected units: Units;
   /** Numbers in use are below this. */
   numbersEnd: number;
 
-  protected constructor(bits: number, numbersEnd: number) {
+  constructor({ bits, slots, old, hashes, begins, lengths, units, numbersEnd }: DictionaryColumns) {
     this.bits = bits;
+    this.slots = slots;
+    this.old = old;
+    this.hashes = hashes;
+    this.begins = begins;
+    this.lengths = lengths;
+    this.units = units;
     this.numbersEnd = numbersEnd;
+    const mask = maskOf(slots.blocks, bits);
+    invariant((mask & (mask + 1)) === 0, `a dictionary has ${mask + 1} slots, which is no power of two`);
+    invariant(
+      hashes.blocks.length === begins.blocks.length && hashes.blocks.length === lengths.blocks.length,
+      "the columns of a dictionary have different lengths",
+    );
+    invariant(
+      numbersEnd <= hashes.blocks.length << bits,
+      `${numbersEnd} numbers are in ${hashes.blocks.length} blocks`,
+    );
   }
-
-  protected abstract readonly slots: Words;
-  /** Slots some of which have not moved yet. */
-  protected abstract readonly old: Words | null;
-  protected abstract readonly hashes: Words;
-  protected abstract readonly begins: Words;
-  protected abstract readonly lengths: Units;
-  protected abstract readonly units: Units;
 
   /** The number of a term, or undefined. */
   get(term: string): number | undefined {
     const hash = hashOf(term);
-    let number = this.#find(this.slots, hash, term);
-    if (number < 0 && this.old !== null) number = this.#find(this.old, hash, term);
+    let number = this.#find(this.slots.blocks, hash, term);
+    if (number < 0 && this.old !== null) number = this.#find(this.old.blocks, hash, term);
     return number < 0 ? undefined : number;
   }
 
   /** @returns the term's number, or -1 */
   #find(slots: Words, hash: number, term: string): number {
-    const { bits, hashes } = this;
+    const { bits } = this;
+    const hashes = this.hashes.blocks;
     const inBlock = (1 << bits) - 1;
     const mask = maskOf(slots, bits);
     for (let at = hash & mask; ; at = (at + 1) & mask) {
@@ -101,12 +118,12 @@ export abstract class DictionaryReader {
   }
 
   protected lengthOf(number: number): number {
-    return this.lengths[number >>> this.bits]?.[number & ((1 << this.bits) - 1)] ?? 0;
+    return this.lengths.blocks[number >>> this.bits]?.[number & ((1 << this.bits) - 1)] ?? 0;
   }
 
   /** Where the units of a number begin: the block, and the place in it. */
   protected beginOf(number: number): number {
-    return this.begins[number >>> this.bits][number & ((1 << this.bits) - 1)];
+    return this.begins.blocks[number >>> this.bits][number & ((1 << this.bits) - 1)];
   }
 
   protected blockOf(begin: number): Uint16Array {
@@ -119,7 +136,9 @@ export abstract class DictionaryReader {
 
   /** The term of a number in use. */
   termOf(number: number): string {
-    return this.#termFrom(this.beginOf(number), this.lengthOf(number));
+    const length = this.lengthOf(number);
+    invariant(length > 0, () => `number ${number} has no term`);
+    return this.#termFrom(this.beginOf(number), length);
   }
 
   #termFrom(begin: number, length: number): string {
@@ -146,26 +165,6 @@ export abstract class DictionaryReader {
       if (passes(units, at, at + length)) found.push(this.#termFrom(begin, length));
     }
     return found;
-  }
-}
-
-/** The dictionary of another thread. */
-export class AttachedDictionary extends DictionaryReader {
-  protected readonly slots: Words;
-  protected readonly old: Words | null;
-  protected readonly hashes: Words;
-  protected readonly begins: Words;
-  protected readonly lengths: Units;
-  protected readonly units: Units;
-
-  constructor({ bits, slots, old, hashes, begins, lengths, units, numbersEnd }: SharedDictionary) {
-    super(bits, numbersEnd);
-    this.slots = slots;
-    this.old = old;
-    this.hashes = hashes;
-    this.begins = begins;
-    this.lengths = lengths;
-    this.units = units;
   }
 }
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
 import { finishAtOnce } from "../../base/steps.ts";
 import { Dictionary } from "./dictionary.ts";
-import { AttachedDictionary, type DictionaryReader } from "./dictionary-reader.ts";
+import { DictionaryReader } from "./dictionary-reader.ts";
 
 /** Words of few letters, so that they repeat, including letters with two code units. */
 const words = fc.string({ unit: fc.constantFrom("a", "b", "é", "\u{20000}"), minLength: 1, maxLength: 4 });
@@ -95,7 +95,7 @@ test("a reader finds the terms of its moment that were not removed, whatever is 
       dictionary.add(term, number);
       numbers.set(term, number);
     }
-    moments.push({ reader: new AttachedDictionary(posted(dictionary.shared)), terms: new Map(numbers) });
+    moments.push({ reader: new DictionaryReader(posted(dictionary.shared)), terms: new Map(numbers) });
     if (moments.length > 8) moments.splice(integer(8), 1);
     for (const moment of moments) check(moment);
   }

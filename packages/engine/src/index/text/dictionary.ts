@@ -20,11 +20,11 @@ import { invariant } from "../../base/invariant.ts";
 import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
 import {
+  type DictionaryColumns,
   DictionaryReader,
   hashOf,
   left,
   maskOf,
-  type SharedDictionary,
   wordBits,
 } from "./dictionary-reader.ts";
 
@@ -62,19 +62,19 @@ export type DictionaryState = {
 const noUnits = new Uint16Array(0);
 
 export class Dictionary extends DictionaryReader {
-  #slots: BlockColumn<Uint32Array>;
-  #old: BlockColumn<Uint32Array> | null = null;
+  declare protected slots: BlockColumn<Uint32Array>;
+  declare protected old: BlockColumn<Uint32Array> | null;
+  declare protected hashes: BlockColumn<Uint32Array>;
+  declare protected begins: BlockColumn<Uint32Array>;
+  declare protected lengths: BlockColumn<Uint16Array>;
+  /** Blocks without terms are empty. The next term's units go into `#block`, which ends at `#ends[#block]`. */
+  declare protected units: Uint16Array[];
   /** Slots of `old` from here on have not moved. */
   #movedEnd = 0;
-  #hashes: BlockColumn<Uint32Array>;
-  #begins: BlockColumn<Uint32Array>;
-  #lengths: BlockColumn<Uint16Array>;
   #size = 0;
   /** Slots that are not free. */
   #filled = 0;
-  /** Blocks without terms are empty. The next term's units go into `#block`, which ends at `#ends[#block]`. */
-  #units: Uint16Array[];
-  #ends: number[];
+  #ends = [0];
   #block = 0;
   #unitsUsed = 0;
   /** While units are closed up: the next number, and the blocks that will be free. */
@@ -83,52 +83,25 @@ export class Dictionary extends DictionaryReader {
 
   /** @param slots at first: a power of two; fewer in tests, as the bits of a block */
   constructor(slots = slotsMin, bits = wordBits) {
-    super(bits, 0);
-    this.#slots = slotColumn(bits, slots);
-    this.#hashes = new BlockColumn(Uint32Array, bits);
-    this.#begins = new BlockColumn(Uint32Array, bits);
-    this.#lengths = new BlockColumn(Uint16Array, bits);
-    for (const column of [this.#hashes, this.#begins, this.#lengths])
-      column.reserve(Math.min(slotsMin, 1 << bits));
-    this.#units = [sharedArray(Uint16Array, Math.min(unitsMin, 2 << bits))];
-    this.#ends = [0];
-  }
-
-  protected get slots(): readonly Uint32Array[] {
-    return this.#slots.blocks;
-  }
-
-  protected get old(): readonly Uint32Array[] | null {
-    return this.#old === null ? null : this.#old.blocks;
-  }
-
-  protected get hashes(): readonly Uint32Array[] {
-    return this.#hashes.blocks;
-  }
-
-  protected get begins(): readonly Uint32Array[] {
-    return this.#begins.blocks;
-  }
-
-  protected get lengths(): readonly Uint16Array[] {
-    return this.#lengths.blocks;
-  }
-
-  protected get units(): readonly Uint16Array[] {
-    return this.#units;
+    const [hashes, begins] = [new BlockColumn(Uint32Array, bits), new BlockColumn(Uint32Array, bits)];
+    const lengths = new BlockColumn(Uint16Array, bits);
+    for (const column of [hashes, begins, lengths]) column.reserve(Math.min(slotsMin, 1 << bits));
+    const units = [sharedArray(Uint16Array, Math.min(unitsMin, 2 << bits))];
+    super({ bits, slots: slotColumn(bits, slots), old: null, hashes, begins, lengths, units, numbersEnd: 0 });
   }
 
   /** What another thread needs to look terms up as they are now. */
-  get shared(): SharedDictionary {
+  get shared(): DictionaryColumns {
+    const { bits, numbersEnd } = this;
     return {
-      bits: this.bits,
-      slots: this.#slots.shared,
-      old: this.#old === null ? null : this.#old.shared,
-      hashes: this.#hashes.shared,
-      begins: this.#begins.shared,
-      lengths: this.#lengths.shared,
-      units: [...this.#units],
-      numbersEnd: this.numbersEnd,
+      bits,
+      slots: this.slots.shared,
+      old: this.old === null ? null : this.old.shared,
+      hashes: this.hashes.shared,
+      begins: this.begins.shared,
+      lengths: this.lengths.shared,
+      units: [...this.units],
+      numbersEnd,
     };
   }
 
@@ -139,15 +112,16 @@ export class Dictionary extends DictionaryReader {
   /** Adds a term that is not there, under a number that has none. */
   add(term: string, number: number): void {
     invariant(term.length > 0 && term.length <= 0xffff, `a term of ${term.length} characters`);
+    invariant(!this.isUsed(number), () => `number ${number} of "${term}" is that of another term`);
     if (number >= this.numbersEnd) {
-      for (const column of [this.#hashes, this.#begins, this.#lengths]) column.reserve(number + 1);
+      for (const column of [this.hashes, this.begins, this.lengths]) column.reserve(number + 1);
       this.numbersEnd = number + 1;
     }
-    this.#hashes.set(number, hashOf(term));
-    this.#begins.set(number, this.#write(term));
-    this.#lengths.set(number, term.length);
+    this.hashes.set(number, hashOf(term));
+    this.begins.set(number, this.#write(term));
+    this.lengths.set(number, term.length);
     this.#size++;
-    if (2 * (this.#filled + 1) > this.#slots.capacity) this.#makeSlots();
+    if (2 * (this.#filled + 1) > this.slots.capacity) this.#makeSlots();
     this.#enter(number);
     this.#move(movedPerTerm);
     if (this.#closing !== undefined && ++this.#addedWhileClosing % addedPerStep === 0) this.#closeUp();
@@ -155,21 +129,26 @@ export class Dictionary extends DictionaryReader {
 
   #makeSlots(): void {
     this.#move(Number.POSITIVE_INFINITY);
-    this.#old = this.#slots;
+    this.old = this.slots;
     this.#movedEnd = 0;
     // Half of the slots or fewer had terms that were removed: as many will do.
-    const { capacity } = this.#old;
-    this.#slots = slotColumn(this.bits, 4 * this.#size > capacity ? 2 * capacity : capacity);
+    const { capacity } = this.old;
+    this.slots = slotColumn(this.bits, 4 * this.#size > capacity ? 2 * capacity : capacity);
     this.#filled = 0;
+    invariant(
+      2 * this.#size <= this.slots.capacity,
+      () => `${this.#size} terms are to move to ${this.slots.capacity} slots`,
+    );
   }
 
   /** Forgets the term of a number. */
   remove(number: number): void {
+    invariant(this.isUsed(number), () => `number ${number} is removed, and has no term`);
     const at = this.#slotOf(number, false);
-    if (this.#slotAt(at) !== 0) this.#slots.set(at, left);
-    else invariant(this.#old !== null, `number ${number} is in no slot`);
+    if (this.#slotAt(at) !== 0) this.slots.set(at, left);
+    else invariant(this.old !== null, `number ${number} is in no slot`);
     this.#unitsUsed -= this.lengthOf(number);
-    this.#lengths.set(number, 0);
+    this.lengths.set(number, 0);
     this.#size--;
   }
 
@@ -194,8 +173,8 @@ export class Dictionary extends DictionaryReader {
   }
 
   get #held(): BlockColumn<Uint32Array | Uint16Array>[] {
-    const columns = [this.#slots, this.#hashes, this.#begins, this.#lengths];
-    return (this.#old === null ? columns : [...columns, this.#old]) as BlockColumn<Uint32Array>[];
+    const columns = [this.slots, this.hashes, this.begins, this.lengths];
+    return (this.old === null ? columns : [...columns, this.old]) as BlockColumn<Uint32Array>[];
   }
 
   /** What a checkpoint stores. The images are those of the columns, which stay as they are until `done`. */
@@ -205,8 +184,8 @@ export class Dictionary extends DictionaryReader {
       bits,
       size: this.#size,
       numbersEnd,
-      slots: this.#slots.capacity,
-      old: this.#old?.capacity ?? 0,
+      slots: this.slots.capacity,
+      old: this.old?.capacity ?? 0,
       movedEnd: this.#movedEnd,
       filled: this.#filled,
       units: [...this.#ends],
@@ -215,13 +194,13 @@ export class Dictionary extends DictionaryReader {
     };
     const held = this.#held;
     const images = [
-      ...this.#slots.hold(state.slots),
-      ...(this.#old?.hold(state.old) ?? []),
-      ...this.#hashes.hold(numbersEnd),
-      ...this.#begins.hold(numbersEnd),
-      ...this.#lengths.hold(numbersEnd),
+      ...this.slots.hold(state.slots),
+      ...(this.old?.hold(state.old) ?? []),
+      ...this.hashes.hold(numbersEnd),
+      ...this.begins.hold(numbersEnd),
+      ...this.lengths.hold(numbersEnd),
       // What is behind the end of a block is written to while the checkpoint is.
-      ...this.#units.map(({ buffer }, block) => new Uint8Array(buffer, 0, 2 * this.#ends[block])),
+      ...this.units.map(({ buffer }, block) => new Uint8Array(buffer, 0, 2 * this.#ends[block])),
     ];
     const done = () => {
       for (const column of held) column.release();
@@ -248,25 +227,33 @@ export class Dictionary extends DictionaryReader {
     const rest = [...images];
     const take = (length: number) => rest.splice(0, Math.ceil(length / (1 << bits)));
     const words = (length: number) => new BlockColumn(Uint32Array, bits, take(length).map(wordsOf));
-    dictionary.#slots = words(state.slots);
-    dictionary.#old = state.old === 0 ? null : words(state.old);
+    dictionary.slots = words(state.slots);
+    dictionary.old = state.old === 0 ? null : words(state.old);
     dictionary.#movedEnd = state.movedEnd;
-    dictionary.#hashes = words(numbersEnd);
-    dictionary.#begins = words(numbersEnd);
-    dictionary.#lengths = new BlockColumn(Uint16Array, bits, take(numbersEnd).map(unitsOf));
-    dictionary.#units = rest.map(unitsOf);
+    dictionary.hashes = words(numbersEnd);
+    dictionary.begins = words(numbersEnd);
+    dictionary.lengths = new BlockColumn(Uint16Array, bits, take(numbersEnd).map(unitsOf));
+    dictionary.units = rest.map(unitsOf);
     dictionary.#ends = [...state.units];
     dictionary.#block = state.block;
     dictionary.#unitsUsed = state.unitsUsed;
     dictionary.#size = state.size;
     dictionary.#filled = state.filled;
     dictionary.numbersEnd = numbersEnd;
+    invariant(
+      rest.length === state.units.length && state.size <= numbersEnd && state.block < rest.length,
+      `${state.size} terms of ${numbersEnd} numbers have ${rest.length} blocks, not ${state.units.length}`,
+    );
+    invariant(
+      2 * state.filled <= state.slots && (state.old === 0 || state.movedEnd <= state.old),
+      `${state.filled} of ${state.slots} slots are filled, and ${state.movedEnd} of ${state.old} have moved`,
+    );
     return dictionary;
   }
 
   get memoryBytes(): number {
     const columns = this.#held.reduce((sum, column) => sum + column.memoryBytes, 0);
-    return this.#units.reduce((sum, block) => sum + block.byteLength, columns);
+    return this.units.reduce((sum, block) => sum + block.byteLength, columns);
   }
 
   check(): void {
@@ -282,25 +269,25 @@ export class Dictionary extends DictionaryReader {
       const blockEnd = this.#ends[begin >>> (this.bits + 1)];
       invariant(end <= blockEnd, () => `"${term}" ends at ${end} of ${blockEnd}`);
     }
-    const slots = this.slots.flatMap((block) => [...block.filter((slot) => slot !== 0)]);
+    const slots = this.slots.blocks.flatMap((block) => [...block.filter((slot) => slot !== 0)]);
     const used = slots.filter((slot) => slot !== left).length;
     invariant(terms === this.#size && used === terms, `${terms} terms in ${used} slots, not ${this.#size}`);
     invariant(
-      slots.length === this.#filled && 2 * this.#filled <= this.#slots.capacity,
-      `${slots.length} of ${this.#slots.capacity} slots are not free, counted were ${this.#filled}`,
+      slots.length === this.#filled && 2 * this.#filled <= this.slots.capacity,
+      `${slots.length} of ${this.slots.capacity} slots are not free, counted were ${this.#filled}`,
     );
     invariant(units === this.#unitsUsed, `terms have ${units} characters, not ${this.#unitsUsed}`);
   }
 
   #slotAt(at: number): number {
-    return this.slots[at >>> this.bits][at & ((1 << this.bits) - 1)];
+    return this.slots.blocks[at >>> this.bits][at & ((1 << this.bits) - 1)];
   }
 
   /** The slot of a number; or else the one where it would go, which is free, or was left where `takesLeft`. */
   #slotOf(number: number, takesLeft: boolean): number {
-    const mask = maskOf(this.slots, this.bits);
+    const mask = maskOf(this.slots.blocks, this.bits);
     let vacant = -1;
-    let at = this.hashes[number >>> this.bits][number & ((1 << this.bits) - 1)] & mask;
+    let at = this.hashes.blocks[number >>> this.bits][number & ((1 << this.bits) - 1)] & mask;
     for (let slot = this.#slotAt(at); slot !== 0 && slot !== number + 1; slot = this.#slotAt(at)) {
       if (slot === left && vacant < 0) vacant = at;
       at = (at + 1) & mask;
@@ -314,25 +301,31 @@ export class Dictionary extends DictionaryReader {
     const slot = this.#slotAt(at);
     if (slot === number + 1) return;
     if (slot === 0) this.#filled++;
-    this.#slots.set(at, number + 1);
+    this.slots.set(at, number + 1);
   }
 
   /** Moves the given number of old slots. */
   #move(count: number): void {
-    const old = this.#old;
+    const old = this.old;
     if (old === null) return;
     const end = Math.min(old.capacity, this.#movedEnd + count);
     for (; this.#movedEnd < end; this.#movedEnd++) {
       const slot = old.blocks[this.#movedEnd >>> this.bits][this.#movedEnd & ((1 << this.bits) - 1)];
       if (slot !== 0 && slot !== left && this.lengthOf(slot - 1) > 0) this.#enter(slot - 1);
     }
-    if (end === old.capacity) this.#old = null;
+    if (end < old.capacity) return;
+    this.old = null;
+    // The term that is being added may not have a slot yet.
+    invariant(
+      this.#filled + 1 >= this.#size,
+      () => `all slots have moved, and ${this.#filled} have ${this.#size} terms`,
+    );
   }
 
   /** Writes the units of a term. @returns where they begin */
   #write(term: string): number {
     const begin = this.#reserve(term.length);
-    const units = this.#units[this.#block];
+    const units = this.units[this.#block];
     for (let i = 0; i < term.length; i++) units[begin + i] = term.charCodeAt(i);
     return this.#block * (2 << this.bits) + begin;
   }
@@ -341,16 +334,16 @@ export class Dictionary extends DictionaryReader {
   #reserve(units: number): number {
     const full = 2 << this.bits;
     invariant(units <= full, `a term of ${units} characters`);
-    if (this.#ends[this.#block] + units > this.#units[this.#block].length) {
+    if (this.#ends[this.#block] + units > this.units[this.#block].length) {
       if (this.#closing === undefined && this.#isSparse) this.#beginClosingUp();
       else if (this.#ends[this.#block] + units > full) this.#beginBlock();
     }
     const begin = this.#ends[this.#block];
     const end = begin + units;
-    const block = this.#units[this.#block];
+    const block = this.units[this.#block];
     if (end > block.length) {
       const longer = Math.min(full, Math.max(Math.ceil(blockGrowth * block.length), end));
-      this.#units[this.#block] = grownShared(Uint16Array, block, longer);
+      this.units[this.#block] = grownShared(Uint16Array, block, longer);
     }
     this.#ends[this.#block] = end;
     this.#unitsUsed += units;
@@ -364,18 +357,18 @@ export class Dictionary extends DictionaryReader {
   }
 
   #beginBlock(): void {
-    const free = this.#units.findIndex(({ length }) => length === 0);
-    this.#block = free < 0 ? this.#units.length : free;
+    const free = this.units.findIndex(({ length }) => length === 0);
+    this.#block = free < 0 ? this.units.length : free;
     invariant(this.#block < 2 ** (31 - this.bits), "a dictionary is full: it has 2^32 places for characters");
     const full = 2 << this.bits;
     const first = Math.max(unitsMin, Math.min(full >>> 3, this.#unitsUsed));
-    this.#units[this.#block] = sharedArray(Uint16Array, Math.min(full, first));
+    this.units[this.#block] = sharedArray(Uint16Array, Math.min(full, first));
     this.#ends[this.#block] = 0;
   }
 
   #beginClosingUp(): void {
     const blocks = new Set<number>();
-    for (const [block, { length }] of this.#units.entries()) if (length > 0) blocks.add(block);
+    for (const [block, { length }] of this.units.entries()) if (length > 0) blocks.add(block);
     this.#beginBlock();
     this.#closing = { number: 0, blocks };
   }
@@ -394,18 +387,19 @@ export class Dictionary extends DictionaryReader {
       // Readers of the old units go by the old begins.
       if (copied !== number >>> this.bits) {
         copied = number >>> this.bits;
-        this.#begins.copied(copied);
+        this.begins.copied(copied);
       }
       const units = this.blockOf(from);
       const at = this.placeOf(from);
       const to = this.#reserve(length);
       this.#unitsUsed -= length;
-      this.#units[this.#block].set(units.subarray(at, at + length), to);
-      this.#begins.set(number, this.#block * (2 << this.bits) + to);
+      this.units[this.#block].set(units.subarray(at, at + length), to);
+      this.begins.set(number, this.#block * (2 << this.bits) + to);
     }
     if (end < this.numbersEnd) return;
+    invariant(!closing.blocks.has(this.#block), "the block that gets units is among those that are freed");
     for (const block of closing.blocks) {
-      this.#units[block] = noUnits;
+      this.units[block] = noUnits;
       this.#ends[block] = 0;
     }
     this.#closing = undefined;

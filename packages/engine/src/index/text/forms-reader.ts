@@ -1,18 +1,12 @@
 // Which forms of words have records that a version sees?
 //
-// Other threads are given the counts, the rows and the dictionary as they are at a moment (`AttachedForms`). Rows of records that are
+// Other threads are given the counts, the rows and the dictionary as they are at a moment (`attach`). Rows of records that are
 // removed later are still there for them, as the records that are hidden from a version are subtracted from the counts of that moment.
 
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
-import { countIn, type SharedCounts } from "./counters.ts";
-import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
-import {
-  type Row,
-  RowReader,
-  type RowSource,
-  type SharedTermRows,
-  TermRowsReader,
-} from "./term-rows-reader.ts";
+import { CountsReader, type SharedCounts } from "./counters.ts";
+import { type DictionaryColumns, DictionaryReader } from "./dictionary-reader.ts";
+import { type Row, RowReader, type Rows, TermRowsReader } from "./term-rows-reader.ts";
 import type { UnitsTest } from "./word-test.ts";
 
 /** Numbers of rows that are read at a step. */
@@ -22,25 +16,34 @@ const attemptsMax = 3;
 
 /** Forms as they are at a moment. Can be posted to another thread. */
 export type SharedForms = {
-  readonly dictionary: SharedDictionary;
+  readonly dictionary: DictionaryColumns;
   readonly counts: SharedCounts;
-  readonly rows: SharedTermRows;
+  readonly rows: Rows;
 };
 
 /** Forms, for reading. */
-export abstract class FormsReader {
+export class FormsReader {
   protected dictionary: DictionaryReader;
-  readonly rows: RowSource;
+  /** By number: how many of the records held have a word of the form. */
+  protected readonly counts: CountsReader;
+  readonly rows: TermRowsReader;
   /** Records that were taken out. */
   protected removals = 0;
 
-  protected constructor(dictionary: DictionaryReader, rows: RowSource) {
+  constructor(dictionary: DictionaryReader, counts: CountsReader, rows: TermRowsReader) {
     this.dictionary = dictionary;
+    this.counts = counts;
     this.rows = rows;
   }
 
-  /** How many of the records held have a word of a form. */
-  protected abstract countOf(number: number): number;
+  /** The forms of another thread: of the records that it held at a moment. */
+  static attach({ dictionary, counts, rows }: SharedForms): FormsReader {
+    return new FormsReader(
+      new DictionaryReader(dictionary),
+      new CountsReader(counts),
+      new TermRowsReader(rows),
+    );
+  }
 
   /**
    * The forms that pass a test and that a record has, in no particular order; in steps, between which records may be added and removed.
@@ -88,7 +91,7 @@ export abstract class FormsReader {
     // All at once, so that what is added later is neither counted nor subtracted.
     const counts = new Map<number, number>();
     const numbers = forms.map((form) => this.dictionary.get(form));
-    for (const number of numbers) if (number !== undefined) counts.set(number, this.countOf(number));
+    for (const number of numbers) if (number !== undefined) counts.set(number, this.counts.of(number));
     const ordinals = counts.size === 0 ? [] : [...hidden];
     let read = 0;
     for (const ordinal of ordinals) {
@@ -108,20 +111,6 @@ export abstract class FormsReader {
       const number = numbers[i];
       return number !== undefined && (counts.get(number) as number) > 0;
     });
-  }
-}
-
-/** The forms of another thread: of the records that it held at a moment. */
-export class AttachedForms extends FormsReader {
-  readonly #counts: SharedCounts;
-
-  constructor({ dictionary, counts, rows }: SharedForms) {
-    super(new AttachedDictionary(dictionary), new TermRowsReader(rows));
-    this.#counts = counts;
-  }
-
-  protected countOf(number: number): number {
-    return countIn(this.#counts, number);
   }
 }
 

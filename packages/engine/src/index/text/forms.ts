@@ -30,8 +30,8 @@ const sweptPerRemoval = 1_024;
 
 export class Forms extends FormsReader {
   declare protected dictionary: Dictionary;
+  declare protected readonly counts: Counters;
   declare readonly rows: TermRows;
-  readonly #counts = new Counters();
   /** By number: 1 + the ordinal added last that has it. */
   readonly #lastAdded = new Counters();
   #free: number[] = [];
@@ -43,24 +43,20 @@ export class Forms extends FormsReader {
   #swept: number | undefined;
 
   constructor(dictionary = new Dictionary(), rows = new TermRows()) {
-    super(dictionary, rows);
+    super(dictionary, new Counters(), rows);
   }
 
   /** What another thread needs to read the forms as they are now. */
   get shared(): SharedForms {
-    return { dictionary: this.dictionary.shared, counts: this.#counts.shared, rows: this.rows.shared };
-  }
-
-  protected countOf(number: number): number {
-    return this.#counts.of(number);
+    return { dictionary: this.dictionary.shared, counts: this.counts.shared, rows: this.rows.shared };
   }
 
   /** The number of a form, which it has until `remove` says otherwise. */
   numberOf(form: string): number {
     const known = this.dictionary.get(form);
     if (known !== undefined) return known;
-    const number = this.#free.pop() ?? this.#counts.length;
-    if (number === this.#counts.length) this.#grow();
+    const number = this.#free.pop() ?? this.counts.length;
+    if (number === this.counts.length) this.#grow();
     this.dictionary.add(form, number);
     this.#unused++;
     return number;
@@ -76,9 +72,10 @@ export class Forms extends FormsReader {
       const number = numbers[i];
       if (this.#lastAdded.of(number) === ordinal + 1) continue;
       this.#lastAdded.set(number, ordinal + 1);
-      if (this.#counts.increase(number) === 0) this.#unused--;
+      if (this.counts.increase(number) === 0) this.#unused--;
       added[count++] = number;
     }
+    invariant(this.#unused >= 0, () => `${this.#unused} forms have no record`);
     this.rows.begin(ordinal);
     this.rows.writeAll(added, count);
   }
@@ -88,7 +85,7 @@ export class Forms extends FormsReader {
     const row = this.rows.of(ordinal);
     if (row === undefined) return false;
     this.removals++;
-    for (const number of numbersOf(row)) if (this.#counts.decrease(number) === 0) this.#unused++;
+    for (const number of numbersOf(row)) if (this.counts.decrease(number) === 0) this.#unused++;
     this.rows.delete(ordinal);
     if (this.#unused >= unusedMax && 4 * this.#unused >= this.dictionary.size) this.#swept ??= 0;
     return this.#sweep(sweptPerRemoval);
@@ -98,14 +95,18 @@ export class Forms extends FormsReader {
   #sweep(count: number): boolean {
     if (this.#swept === undefined) return false;
     const { length } = this.#free;
-    const end = Math.min(this.#counts.length, this.#swept + count);
+    const end = Math.min(this.counts.length, this.#swept + count);
     for (let number = this.#swept; number < end; number++) {
-      if (this.#counts.of(number) > 0 || !this.dictionary.isUsed(number)) continue;
+      if (this.counts.of(number) > 0 || !this.dictionary.isUsed(number)) continue;
       this.dictionary.remove(number);
       this.#free.push(number);
       this.#unused--;
     }
-    this.#swept = end < this.#counts.length ? end : undefined;
+    this.#swept = end < this.counts.length ? end : undefined;
+    invariant(
+      this.#unused >= 0 && this.dictionary.size + this.#free.length === this.counts.length,
+      () => `${this.dictionary.size} forms and ${this.#free.length} free numbers, of ${this.counts.length}`,
+    );
     return this.#free.length > length;
   }
 
@@ -119,7 +120,7 @@ export class Forms extends FormsReader {
   }
 
   get #columnBytes(): number {
-    return this.dictionary.memoryBytes + this.#counts.memoryBytes + this.#lastAdded.memoryBytes;
+    return this.dictionary.memoryBytes + this.counts.memoryBytes + this.#lastAdded.memoryBytes;
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`, all of which are frozen. */
@@ -141,6 +142,7 @@ export class Forms extends FormsReader {
   /** Restores forms from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static *restored({ dictionary, rows }: FormsState, images: readonly Uint8Array[]): Steps<Forms> {
     const columns = images.length - rows.segments.length;
+    invariant(columns >= 0, `${images.length} images are of ${rows.segments.length} segments of rows`);
     const forms = new Forms(
       Dictionary.restored(dictionary, images.slice(0, columns)),
       new TermRows(FrozenTermRows.restored(rows, images.slice(columns))),
@@ -152,13 +154,13 @@ export class Forms extends FormsReader {
     let read = 0;
     for (const row of forms.rows.all())
       for (const number of numbersOf(row)) {
-        forms.#counts.increase(number);
+        forms.counts.increase(number);
         if (++read % numbersPerStep === 0) yield;
       }
     forms.#free = yield* forms.dictionary.freeNumbers();
     forms.#unused = dictionary.size;
     for (let number = 0; number < dictionary.numbersEnd; number++) {
-      if (forms.#counts.of(number) > 0) forms.#unused--;
+      if (forms.counts.of(number) > 0) forms.#unused--;
       if (number % numbersPerStep === numbersPerStep - 1) yield;
     }
     for (forms.#swept = 0; forms.#swept !== undefined; yield) forms.#sweep(numbersPerStep);
@@ -168,7 +170,7 @@ export class Forms extends FormsReader {
   close(): void {
     this.dictionary = new Dictionary();
     this.rows.close();
-    this.#counts.clear();
+    this.counts.clear();
     this.#lastAdded.clear();
     this.#free = [];
     this.#unused = 0;
@@ -192,8 +194,8 @@ export class Forms extends FormsReader {
       const count = counts.get(number) ?? 0;
       if (count === 0) unused++;
       invariant(
-        this.#counts.of(number) === count,
-        `"${form}" is a form of ${count} records, not ${this.#counts.of(number)}`,
+        this.counts.of(number) === count,
+        `"${form}" is a form of ${count} records, not ${this.counts.of(number)}`,
       );
       counts.delete(number);
     }
@@ -202,7 +204,7 @@ export class Forms extends FormsReader {
   }
 
   #grow(): void {
-    this.#counts.push();
+    this.counts.push();
     this.#lastAdded.push();
   }
 }

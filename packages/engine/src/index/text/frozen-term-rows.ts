@@ -10,7 +10,8 @@ import {
   placeIn,
   type Row,
   type RowColumns,
-  type SharedTermRows,
+  type RowSegment,
+  segmentOf,
 } from "./term-rows-reader.ts";
 
 /** The most rows and bytes of a joined segment. */
@@ -26,10 +27,14 @@ type MarkedTermRows = RowColumns & {
   readonly forgotten: Uint8Array;
 };
 
-type Segment = MarkedTermRows & { forgottenCount: number };
+type Segment = RowSegment & {
+  readonly columns: RowColumns;
+  readonly forgotten: Uint8Array;
+  forgottenCount: number;
+};
 
 /** What a checkpoint stores of a segment, besides its bytes. */
-type SegmentState = Pick<Segment, "ordinals" | "begins" | "forgotten"> & { readonly byteCount: number };
+type SegmentState = Omit<MarkedTermRows, "bytes"> & { readonly byteCount: number };
 
 export type TermRowsState = { readonly segments: readonly SegmentState[] };
 
@@ -39,22 +44,27 @@ export function imagesFor({ segments }: TermRowsState): Uint8Array[] {
 }
 
 export class FrozenTermRows {
-  #segments: Segment[] = [];
+  /** By ascending ordinals. */
+  readonly segments: Segment[] = [];
   /** Rows that are not forgotten. */
   #count = 0;
 
   /** Restores rows from a checkpoint. @param images from `imagesFor`, filled from a checkpoint; the new object owns them */
   static restored({ segments }: TermRowsState, images: readonly Uint8Array[]): FrozenTermRows {
     const rows = new FrozenTermRows();
-    rows.#segments = segments.map((state, i) => {
-      const { forgotten } = state;
-      const columns = columnsOf(images[i].buffer as SharedArrayBuffer, state.ordinals.length);
-      columns.ordinals.set(state.ordinals);
-      columns.begins.set(state.begins);
-      const forgottenCount = forgotten.reduce((sum, flag) => sum + flag, 0);
-      rows.#count += forgotten.length - forgottenCount;
-      return { ...columns, forgotten, forgottenCount };
-    });
+    for (const [i, { ordinals, begins, forgotten }] of segments.entries()) {
+      const columns = columnsOf(images[i].buffer as SharedArrayBuffer, ordinals.length);
+      invariant(
+        begins.length === ordinals.length + 1 && forgotten.length === ordinals.length,
+        `${ordinals.length} rows have ${begins.length} bounds and ${forgotten.length} marks`,
+      );
+      invariant(ordinals[0] > rows.last, `rows from ${ordinals[0]} on follow those up to ${rows.last}`);
+      columns.ordinals.set(ordinals);
+      columns.begins.set(begins);
+      const segment = segmentFrom(columns, forgotten);
+      rows.#count += livingCount(segment);
+      rows.segments.push(segment);
+    }
     return rows;
   }
 
@@ -65,109 +75,91 @@ export class FrozenTermRows {
 
   /** The greatest ordinal that has a row, which may be forgotten; -1 for none. */
   get last(): number {
-    const segment = this.#segments.at(-1);
-    return segment === undefined ? -1 : lastOf(segment);
+    return this.segments.at(-1)?.last ?? -1;
   }
 
   /** Appends copies of rows of greater ordinals, those that are forgotten left out. */
   append(rows: MarkedTermRows): void {
     const frozen = livingOf([rows]);
-    if (frozen.ordinals.length > 0) this.#segments.push(frozen);
-    this.#count += frozen.ordinals.length;
-  }
-
-  /** The row of a record; undefined if it has none. */
-  of(ordinal: number): Row | undefined {
-    const segment = this.#segmentOf(ordinal);
-    if (segment === undefined) return undefined;
-    const { ordinals, begins, forgotten, bytes } = segment;
-    const row = placeIn(ordinals, ordinals.length, ordinal);
-    return row < 0 || forgotten[row] === 1 ? undefined : { bytes, begin: begins[row], end: begins[row + 1] };
+    invariant(
+      frozen.rows === 0 || frozen.columns.ordinals[0] > this.last,
+      () => `rows from ${frozen.columns.ordinals[0]} on are frozen after ${this.last}`,
+    );
+    if (frozen.rows > 0) this.segments.push(frozen);
+    this.#count += frozen.rows;
   }
 
   /** Forgets a record's row. */
   delete(ordinal: number): void {
-    const segment = this.#segmentOf(ordinal);
+    const segment = segmentOf(this.segments, ordinal);
     if (segment === undefined) return;
-    const row = placeIn(segment.ordinals, segment.ordinals.length, ordinal);
+    const row = placeIn(segment.columns.ordinals, segment.rows, ordinal);
     if (row < 0 || segment.forgotten[row] === 1) return;
     segment.forgotten[row] = 1;
     segment.forgottenCount++;
     this.#count--;
-    if (2 * segment.forgottenCount > segment.ordinals.length) this.#closeUp(segment);
-  }
-
-  /** The segment whose range ends with an ordinal or later. */
-  #segmentOf(ordinal: number): Segment | undefined {
-    let low = 0;
-    let high = this.#segments.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (lastOf(this.#segments[middle]) < ordinal) low = middle + 1;
-      else high = middle;
-    }
-    return this.#segments[low];
+    if (2 * segment.forgottenCount > segment.rows) this.#closeUp(segment);
   }
 
   /** Rewrites the remaining rows of a segment, together with those of the previous one if both are small. */
   #closeUp(segment: Segment): void {
-    const at = this.#segments.indexOf(segment);
-    const before = this.#segments[at - 1];
+    const at = this.segments.indexOf(segment);
+    const before = this.segments[at - 1];
     const isJoined =
       before !== undefined &&
       livingCount(before) + livingCount(segment) <= joinedRowsMax &&
-      before.bytes.length + segment.bytes.length <= joinedBytesMax;
+      before.columns.bytes.length + segment.columns.bytes.length <= joinedBytesMax;
     const sources = isJoined ? [before, segment] : [segment];
-    const made = livingOf(sources);
+    const made = livingOf(sources.map(({ columns, forgotten }) => ({ ...columns, forgotten })));
+    const living = sources.reduce((sum, source) => sum + livingCount(source), 0);
+    invariant(made.rows === living, `${made.rows} of ${living} rows are kept`);
     const first = isJoined ? at - 1 : at;
-    this.#segments.splice(first, sources.length, ...(made.ordinals.length > 0 ? [made] : []));
+    this.segments.splice(first, sources.length, ...(made.rows > 0 ? [made] : []));
   }
 
   /** What another thread needs to read the segments that there are now. */
-  get shared(): SharedTermRows["segments"] {
-    return this.#segments.map((segment) => ({
-      block: segment.ordinals.buffer as SharedArrayBuffer,
-      rows: segment.ordinals.length,
-      last: lastOf(segment),
-    }));
+  get shared(): readonly RowSegment[] {
+    return this.segments.map(({ block, rows, last }) => ({ block, rows, last }));
   }
 
   get memoryBytes(): number {
-    return this.#segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), 0);
+    return this.segments.reduce((sum, segment) => sum + segmentBytes + bytesOf(segment), 0);
   }
 
   close(): void {
-    this.#segments = [];
+    this.segments.length = 0;
     this.#count = 0;
   }
 
   /** What a checkpoint stores of the records with ordinals below `end`: the state and the bytes. */
   save(end: number): { state: TermRowsState; images: Uint8Array[] } {
-    const kept = this.#segments.filter((segment) => lastOf(segment) < end);
-    const segments = kept.map(({ ordinals, begins, forgotten, bytes }) => ({
+    const kept = this.segments.filter(({ last }) => last < end);
+    const segments = kept.map(({ columns: { ordinals, begins, bytes }, forgotten }) => ({
       ordinals: ordinals.slice(),
       begins: begins.slice(),
       forgotten: forgotten.slice(),
       byteCount: bytes.length,
     }));
-    return { state: { segments }, images: kept.map(({ bytes }) => bytes) };
+    return { state: { segments }, images: kept.map(({ columns }) => columns.bytes) };
   }
 
   /** Every row that was not forgotten. */
   *all(): Generator<Row> {
-    for (const { ordinals, begins, forgotten, bytes } of this.#segments)
+    for (const { columns, forgotten } of this.segments) {
+      const { ordinals, begins, bytes } = columns;
       for (let row = 0; row < ordinals.length; row++)
         if (forgotten[row] === 0) yield { bytes, begin: begins[row], end: begins[row + 1] };
+    }
   }
 
   /** Verifies that segments and their rows ascend, and how many there are. */
   check(): void {
     let living = 0;
     let last = -1;
-    for (const segment of this.#segments) {
-      const { ordinals, begins, forgotten, bytes } = segment;
+    for (const { columns, forgotten, last: lastOfSegment } of this.segments) {
+      const { ordinals, begins, bytes } = columns;
       living += checkRows(ordinals, forgotten, last);
-      last = lastOf(segment);
+      last = lastOfSegment;
       invariant(begins[ordinals.length] === bytes.length, `a segment's rows do not end with its bytes`);
     }
     invariant(living === this.#count, `there are ${living} frozen rows, not ${this.#count}`);
@@ -184,12 +176,23 @@ export function checkRows(ordinals: Uint32Array, forgotten: Uint8Array, last: nu
   return living;
 }
 
-const lastOf = ({ ordinals }: Segment): number => ordinals[ordinals.length - 1];
+const livingCount = ({ rows, forgottenCount }: Segment): number => rows - forgottenCount;
 
-const livingCount = ({ ordinals, forgottenCount }: Segment): number => ordinals.length - forgottenCount;
-
-const bytesOf = ({ ordinals, begins, forgotten, bytes }: Segment): number =>
+const bytesOf = ({ columns: { ordinals, begins, bytes }, forgotten }: Segment): number =>
   ordinals.byteLength + begins.byteLength + forgotten.byteLength + bytes.length;
+
+/** @param forgotten kept */
+function segmentFrom(columns: RowColumns, forgotten: Uint8Array): Segment {
+  const { ordinals } = columns;
+  return {
+    block: ordinals.buffer as SharedArrayBuffer,
+    rows: ordinals.length,
+    last: ordinals[ordinals.length - 1],
+    columns,
+    forgotten,
+    forgottenCount: forgotten.reduce((sum, flag) => sum + flag, 0),
+  };
+}
 
 /** A segment of the rows of others that are not forgotten. */
 function livingOf(sources: readonly MarkedTermRows[]): Segment {
@@ -201,11 +204,7 @@ function livingOf(sources: readonly MarkedTermRows[]): Segment {
       rows++;
       length += begins[row + 1] - begins[row];
     }
-  const made: Segment = {
-    ...blockOf(rows, length),
-    forgotten: new Uint8Array(rows),
-    forgottenCount: 0,
-  };
+  const made = blockOf(rows, length);
   let at = 0;
   let end = 0;
   for (const { ordinals, begins, forgotten, bytes } of sources)
@@ -217,5 +216,5 @@ function livingOf(sources: readonly MarkedTermRows[]): Segment {
       end += begins[row + 1] - begins[row];
     }
   made.begins[at] = end;
-  return made;
+  return segmentFrom(made, new Uint8Array(rows));
 }

@@ -10,13 +10,13 @@
 import { invariant } from "../../base/invariant.ts";
 import type { TermRowsState } from "./frozen-term-rows.ts";
 import { TermRows } from "./term-rows.ts";
-import { RowReader, type RowSource, widthOf } from "./term-rows-reader.ts";
+import { RowReader, type TermRowsReader, widthOf } from "./term-rows-reader.ts";
 
 /** Positions, for reading. */
 export class PositionsReader {
-  readonly rows: RowSource;
+  readonly rows: TermRowsReader;
 
-  constructor(rows: RowSource) {
+  constructor(rows: TermRowsReader) {
     this.rows = rows;
   }
 
@@ -57,10 +57,19 @@ export class Positions extends PositionsReader {
     places: ArrayLike<number>,
   ): void {
     const { rows } = this;
+    invariant(
+      terms.length === frequencies.length,
+      () => `ordinal ${ordinal} has ${terms.length} terms with ${frequencies.length} frequencies`,
+    );
     rows.begin(ordinal);
     rows.reserve(2 * terms.length + places.length);
     const begins = new Uint32Array(terms.length);
     for (let i = 1; i < terms.length; i++) begins[i] = begins[i - 1] + frequencies[i - 1];
+    const end = terms.length === 0 ? 0 : begins[terms.length - 1] + frequencies[terms.length - 1];
+    invariant(
+      end === places.length,
+      () => `the terms of ordinal ${ordinal} occur ${end} times, at ${places.length} positions`,
+    );
     const order = Array.from(terms, (_term, i) => i).sort((a, b) => terms[a] - terms[b]);
     let before = 0;
     for (const i of order) {

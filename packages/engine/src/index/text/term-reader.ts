@@ -15,10 +15,10 @@ import type { Located } from "../inverted/query.ts";
 import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import { Bm25 } from "./bm25.ts";
-import { AttachedDictionary, type DictionaryReader, type SharedDictionary } from "./dictionary-reader.ts";
-import { AttachedForms, type FormsReader, type SharedForms } from "./forms-reader.ts";
+import { type DictionaryColumns, DictionaryReader } from "./dictionary-reader.ts";
+import { FormsReader, type SharedForms } from "./forms-reader.ts";
 import { PositionsReader } from "./positions.ts";
-import { type SharedTermRows, TermRowsReader } from "./term-rows-reader.ts";
+import { type Rows, TermRowsReader } from "./term-rows-reader.ts";
 import { testOf, type WordTest } from "./word-test.ts";
 
 /** Words that are analysed at a step. */
@@ -149,9 +149,9 @@ export type SharedText = {
   readonly stopWords: readonly string[] | null;
   readonly k1: number;
   readonly b: number;
-  readonly dictionary: SharedDictionary;
+  readonly dictionary: DictionaryColumns;
   readonly postings: SharedParts;
-  readonly positions: SharedTermRows | null;
+  readonly positions: Rows | null;
   readonly forms: SharedForms | null;
 };
 
@@ -161,9 +161,9 @@ export function attachText(shared: SharedText, slot: number): TextParts {
   return {
     analyzer: attachOnce(id, slot, () => createAnalyzer(language, stopWords)),
     bm25: new Bm25(k1, b),
-    dictionary: new AttachedDictionary(shared.dictionary),
+    dictionary: new DictionaryReader(shared.dictionary),
     postings: attachPostings(shared.postings, slot),
     positions: positions && new PositionsReader(new TermRowsReader(positions)),
-    forms: forms && new AttachedForms(forms),
+    forms: forms && FormsReader.attach(forms),
   };
 }

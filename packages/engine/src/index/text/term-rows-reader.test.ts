@@ -1,7 +1,7 @@
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
-import { Counters, countIn } from "./counters.ts";
+import { Counters, CountsReader } from "./counters.ts";
 import { TermRows } from "./term-rows.ts";
 import { type Row, RowReader, TermRowsReader } from "./term-rows-reader.ts";
 
@@ -64,11 +64,11 @@ test("counts are those of the moment at which somebody asked; blocks that did no
     moments.push({ shared: posted(counters.shared), counts: [...counts] });
   }
   for (const { shared, counts: then } of moments)
-    expect(then.every((count, number) => countIn(shared, number) === count)).toBe(true);
+    expect(then.every((count, number) => new CountsReader(shared).of(number) === count)).toBe(true);
   const before = counters.shared;
   counters.increase(0);
   const after = counters.shared;
   expect(before.length).toBe(4);
   expect(after.map((block, i) => block === before[i])).toEqual([false, true, true, true]);
-  expect(countIn(after, counts.length)).toBe(0);
+  expect(new CountsReader(after).of(counts.length)).toBe(0);
 });

@@ -4,19 +4,15 @@
 //
 //   ordinals u32, ascending | where each row begins, and at last where the bytes end, u32 | bytes
 //
-// A thread that reads the rows of another is told where they were at a moment. Rows that are forgotten later are there for it: whether
-// a record counts is decided by what the searched version sees.
+// The writer reads the rows that there are. Other threads are told where the rows were at a moment. Rows that are forgotten later are there
+// for them: whether a record counts is decided by what the searched version sees.
 
 import type { Column } from "../../base/growable.ts";
+import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
 
 /** A row: bytes of a segment; borrowed until the rows change. */
 export type Row = { readonly bytes: Uint8Array; readonly begin: number; readonly end: number };
-
-export interface RowSource {
-  /** The row of a record; undefined where it has none. */
-  of(ordinal: number): Row | undefined;
-}
 
 /** The parts of a segment. */
 export type RowColumns = {
@@ -25,17 +21,27 @@ export type RowColumns = {
   readonly bytes: Uint8Array;
 };
 
-/** Rows as they are at a moment. Can be posted to another thread. */
-export type SharedTermRows = {
+/** A frozen segment. */
+export type RowSegment = {
+  readonly block: SharedArrayBuffer;
+  readonly rows: number;
+  /** The greatest ordinal. */
+  readonly last: number;
+  /** Made when one of its rows is read first. */
+  columns?: RowColumns;
+  /** By row, 1: it was forgotten. Absent: nobody has told this thread of any. */
+  readonly forgotten?: Uint8Array;
+};
+
+/** Rows, as they are, or as they were at a moment: then they can be posted to another thread. */
+export type Rows = {
   /** By ascending ordinals. */
-  readonly segments: readonly {
-    readonly block: SharedArrayBuffer;
-    readonly rows: number;
-    readonly last: number;
-  }[];
+  readonly segments: readonly RowSegment[];
+  /** Those of greater ordinals. */
   readonly open: {
     readonly ordinals: Column;
-    readonly begins: Uint32Array;
+    readonly begins: { readonly values: Uint32Array };
+    readonly forgotten?: { readonly values: Uint8Array };
     readonly bytes: Uint8Array;
     /** Bytes in use. */
     readonly length: number;
@@ -53,43 +59,65 @@ export const columnsOf = (block: SharedArrayBuffer, rows: number): RowColumns =>
 export const blockOf = (rows: number, bytes: number): RowColumns =>
   columnsOf(new SharedArrayBuffer(8 * rows + 4 + bytes), rows);
 
-/** The rows of another thread. */
-export class TermRowsReader implements RowSource {
-  readonly #shared: SharedTermRows;
-  readonly #columns = new Map<number, RowColumns>();
+/** Rows, for reading. */
+export class TermRowsReader {
+  protected readonly segments: Rows["segments"];
+  protected readonly open: Rows["open"];
 
-  constructor(shared: SharedTermRows) {
-    this.#shared = shared;
+  constructor({ segments, open }: Rows) {
+    this.segments = segments;
+    this.open = open;
+    const { ordinals, bytes, length } = open;
+    const last = segments.at(-1)?.last ?? -1;
+    invariant(
+      ordinals.length === 0 || ordinals.values[0] > last,
+      () => `the open rows begin with ordinal ${ordinals.values[0]}, after ${last}`,
+    );
+    invariant(length <= bytes.length, () => `open rows end at ${length} of ${bytes.length} bytes`);
   }
 
+  /** The row of a record; undefined where it has none. */
   of(ordinal: number): Row | undefined {
-    const { segments, open } = this.#shared;
-    let low = 0;
-    let high = segments.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (segments[middle].last < ordinal) low = middle + 1;
-      else high = middle;
-    }
-    if (low < segments.length) {
-      const { ordinals, begins, bytes } = this.#columnsOf(low);
+    const segment = segmentOf(this.segments, ordinal);
+    if (segment !== undefined) {
+      const { ordinals, begins, bytes } = columnsIn(segment);
       const row = placeIn(ordinals, ordinals.length, ordinal);
-      return row < 0 ? undefined : { bytes, begin: begins[row], end: begins[row + 1] };
+      if (row < 0 || segment.forgotten?.[row] === 1) return undefined;
+      return { bytes, begin: begins[row], end: begins[row + 1] };
     }
-    const { ordinals, begins, bytes, length } = open;
+    const { ordinals, begins, forgotten, bytes, length } = this.open;
     const row = placeIn(ordinals.values, ordinals.length, ordinal);
-    if (row < 0) return undefined;
-    return { bytes, begin: begins[row], end: row + 1 < ordinals.length ? begins[row + 1] : length };
+    if (row < 0 || forgotten?.values[row] === 1) return undefined;
+    const end = row + 1 < ordinals.length ? begins.values[row + 1] : length;
+    return { bytes, begin: begins.values[row], end };
   }
+}
 
-  #columnsOf(segment: number): RowColumns {
-    const known = this.#columns.get(segment);
-    if (known !== undefined) return known;
-    const { block, rows } = this.#shared.segments[segment];
-    const columns = columnsOf(block, rows);
-    this.#columns.set(segment, columns);
-    return columns;
+function columnsIn(segment: RowSegment): RowColumns {
+  if (segment.columns !== undefined) return segment.columns;
+  const columns = columnsOf(segment.block, segment.rows);
+  invariant(
+    columns.ordinals[segment.rows - 1] === segment.last &&
+      columns.begins[segment.rows] === columns.bytes.length,
+    () => `a segment of rows up to ${segment.last} ends with ${columns.ordinals[segment.rows - 1]}`,
+  );
+  segment.columns = columns;
+  return columns;
+}
+
+/** The segment whose range ends with an ordinal or later; undefined where none does. */
+export function segmentOf<Segment extends RowSegment>(
+  segments: readonly Segment[],
+  ordinal: number,
+): Segment | undefined {
+  let low = 0;
+  let high = segments.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (segments[middle].last < ordinal) low = middle + 1;
+    else high = middle;
   }
+  return segments[low];
 }
 
 /** The place of a value among the first `count` ascending ones, or -1. */

@@ -109,6 +109,14 @@ export class TextIndex implements Index {
   }
 
   #add(ordinal: number, length: number, numbers: readonly number[], frequencies: ArrayLike<number>): void {
+    invariant(
+      length >= 0 && (length > 0 || numbers.length === 0),
+      () => `ordinal ${ordinal} has ${numbers.length} terms and the length ${length}`,
+    );
+    invariant(
+      numbers.length === frequencies.length,
+      () => `ordinal ${ordinal} has ${numbers.length} terms with ${frequencies.length} frequencies`,
+    );
     if (length > 0) this.#documents++;
     this.#totalLength += length;
     this.#parts.postings.add(ordinal, length, numbers, frequencies, averageOf(this.statistics()));
@@ -124,6 +132,10 @@ export class TextIndex implements Index {
     const length = postings.reader.lengthOf(ordinal);
     if (length > 0) this.#documents--;
     this.#totalLength -= length;
+    invariant(
+      this.#documents >= 0 && this.#totalLength >= this.#documents,
+      () => `${this.#documents} current documents have ${this.#totalLength} terms`,
+    );
   }
 
   remove(ordinal: number): void {

@@ -139,6 +139,8 @@ export class OwnedTextParts implements TextParts {
   save(): CheckpointData<TextState> {
     const postings = this.postings.save();
     const dictionary = this.dictionary.save();
+    // A removal can have frozen the last records.
+    this.freezeRows();
     const positions = this.positions?.rows.save(postings.state.end);
     const forms = this.forms?.save(postings.state.end);
     return {

@@ -76,6 +76,7 @@ export class TextReader extends TermReader {
     accepts: Accepts = null,
     allowed: Allowed = null,
   ): Candidates {
+    assertStatistics(statistics);
     const hidden = this.#postings.hide(visible);
     const formula = this.parts.bm25.formula(averageOf(statistics));
     const weighted: WeightedPostings[] = [];
@@ -126,6 +127,7 @@ export class TextReader extends TermReader {
     accepts: Accepts,
     allowed: Allowed,
   ): Steps<Candidates | null> {
+    assertStatistics(statistics);
     const { layout } = this.#postings;
     const formula = this.parts.bm25.formula(averageOf(statistics));
     let hidden = this.#postings.hide(visible());
@@ -169,7 +171,9 @@ export class TextReader extends TermReader {
   ): Generator<void, void> {
     const termsPerStep = explainedTermsPerStep(ordinals.length);
     let hidden: Hidden | null = null;
+    assertStatistics(statistics);
     const places = new Map(ordinals.map((ordinal, at) => [ordinal, at]));
+    invariant(places.size === ordinals.length, "a record is to be explained twice");
     const { fixed, perTerm } = this.parts.bm25.formula(averageOf(statistics));
     for (const [i, asked] of terms.entries()) {
       if (i % termsPerStep === 0) {
@@ -230,6 +234,13 @@ export class TextReader extends TermReader {
   get #searcher(): PostingSearcher {
     return this.parts.postings.searcher;
   }
+}
+
+function assertStatistics({ documents, totalLength }: TextStatistics): void {
+  invariant(
+    documents >= 0 && totalLength >= documents,
+    () => `${documents} documents of a version have ${totalLength} terms`,
+  );
 }
 
 /**

@@ -120,6 +120,7 @@ export class Vocabulary {
     if (known !== undefined) return known;
     const number = this.#freeTerms.pop() ?? this.#uses.length;
     if (number === this.#uses.length) for (const column of this.#columns) column.push();
+    invariant(this.#uses.of(number) === 0, () => `the free number ${number} has postings`);
     this.dictionary.add(term, number);
     return number;
   }
@@ -167,6 +168,7 @@ export class Vocabulary {
 
   /** There are postings of a term in one more place. */
   use(term: number): void {
+    invariant(term < this.#uses.length, () => `number ${term} of ${this.#uses.length} is used`);
     this.#uses.increase(term);
   }
 
@@ -215,6 +217,11 @@ export class Vocabulary {
 
   /** Restores the terms in use. */
   *restore(dictionary: Dictionary): Steps<void> {
+    invariant(
+      dictionary.numbersEnd <= this.#uses.length,
+      `a dictionary of ${dictionary.numbersEnd} numbers is restored, ${this.#uses.length} were reserved`,
+    );
+    invariant(this.dictionary.size === 0, "a dictionary is restored in place of one with terms");
     this.dictionary = dictionary;
     // Terms that only records of the mutable buffer had.
     for (let number = 0; number < this.#uses.length; number++) {
