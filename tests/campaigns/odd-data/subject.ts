@@ -178,7 +178,7 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
     config: {},
   });
   let collection: Collection = database.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: metric,
     quantization:

@@ -32,6 +32,30 @@ function ofFamily(name: string): Kind | undefined {
 /** All of them, without families. */
 export const kindNames = (): IndexKind[] => [...kinds.values()].map(({ name }) => name);
 
+/** Kinds with a part that not all have. */
+type With<Part extends keyof Kind> = Kind & { readonly [P in Part]-?: NonNullable<Kind[P]> };
+
+/** Those that have a part, in their order. */
+export function* kindsWith<Part extends keyof Kind>(part: Part): Generator<With<Part>> {
+  for (const kind of kinds.values()) if (kind[part] !== undefined) yield kind as With<Part>;
+}
+
+/** The first that has a part, such as vectors. */
+export function kindWith<Part extends keyof Kind>(part: Part): With<Part> {
+  for (const kind of kinds.values()) if (kind[part] !== undefined) return kind as With<Part>;
+  throw new Error(`Invariant broken: no kind has ${part}`);
+}
+
+export type SearchedKind = With<"searching">;
+
+/** The kind that a search asks for alone. @param search its name, of a single search or of a batch */
+export function kindSearchedBy(search: string): SearchedKind {
+  for (const kind of kinds.values())
+    if (kind.searching?.single.name === search || kind.searching?.batch?.name === search)
+      return kind as SearchedKind;
+  throw new Error(`Invariant broken: there is no search named ${search}`);
+}
+
 /** Adds a kind, as a test does. @returns what takes it out again */
 export function register(kind: Kind): () => void {
   invariant(!kinds.has(kind.name), `there are two kinds named ${kind.name}`);

@@ -450,6 +450,14 @@ export type IndexDefinitions = {
   "tf-idf"?: TextIndex;
   [name: MetadataIndexName]: MetadataDefinition;
 };
+export type IndexDefinition = NonNullable<IndexDefinitions[IndexKind]>;
+/** What each kind of index is created with. */
+export type NewIndexes = {
+  dense: CreateDenseIndex;
+  sparse: CreateSparseIndex;
+  "tf-idf": CreateTextIndex;
+  [name: MetadataIndexName]: MetadataDefinition;
+};
 export type IndexStatus = Static<typeof IndexStatus>;
 export type Recall = Static<typeof Recall>;
 export type Indexes = Static<typeof Indexes>;

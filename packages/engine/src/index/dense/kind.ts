@@ -25,14 +25,14 @@ import type {
   Population,
   PreparedRecords,
 } from "../kind.ts";
-import type { DenseLeg } from "../legs.ts";
 import { efMax } from "./graph-layout.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
-import { DenseLegs } from "./legs.ts";
+import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 import type { HnswState } from "./saved-changes.ts";
+import { denseSearching, givenVector, legOfVector } from "./searching.ts";
 
 /** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
 const graphFormat = 6;
@@ -167,7 +167,10 @@ function recallOf({ quality, reader }: HnswIndex): MeasuredRecall | undefined {
 export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswReader> = {
   name: "dense",
   define: defineDenseIndex,
-  automatic: { distance_metric_type: "cosine" },
+  automatic: {
+    definition: { distance_metric_type: "cosine" },
+    isWanted: ({ dense_vector }) => dense_vector?.auto_create_index === true && dense_vector.enabled,
+  },
   table: "dense",
   countOf: ({ dense }) => dense,
   blueprint(collection, definition, dependencies) {
@@ -186,14 +189,16 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, 
   attach: (descriptor: DenseDescriptor, slot) => HnswReader.attach(descriptor, slot),
   search: (reader, legs, version, options) =>
     new DenseLegs(reader, legs as readonly DenseLeg[], version, options),
+  searching: denseSearching,
   growth: (recordBytes, records) => records * recordBytes,
   status: statusOf,
   recall: recallOf,
   measuring: {
     beams: (index) => index,
-    legOf: (stored): DenseLeg => ({ kind: "dense", vector: readFloats(stored) }),
+    legOf: (stored) => legOfVector(readFloats(stored)),
+    targetOf: ({ index }) => index.properties.recall_target ?? null,
   },
-  metric: ({ metric }) => metric,
+  vectors: { metric: ({ metric }) => metric, given: givenVector, legOf: legOfVector },
   backlogMax: ({ dimension }) => Math.ceil(limits.indexBacklogBytesMax / (4 * dimension)),
   prove: (index, vectorOf) => index.check(vectorOf),
 };
