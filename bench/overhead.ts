@@ -118,8 +118,8 @@ const hybrid: Case = {
     const count = Math.min(sparse.rows.length, words.rows.length);
     const items = Array.from({ length: count }, (_, i) => ({ ...sparse.rows[i], ...words.rows[i] }));
     const collection = await openCollection(directory, { sparse: true, text: true });
-    await collection.createSparseIndex({ name: "sparse", quantization: 256, sample_threshold: 1 });
-    await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
+    await collection.createIndex("sparse", { name: "sparse", quantization: 256, sample_threshold: 1 });
+    await collection.createIndex("tf-idf", { name: "text", sample_threshold: 1, k1, b, language });
     const ofSparse = new SparseIndex();
     const ofText = new TextIndex({ language, k1, b });
     for (let at = 0; at < count; at += rowsAtOnce)

@@ -317,7 +317,7 @@ class Pair {
   async #index(op: Operation & { do: "index" }, real: Collection, model: ModelCollection): Promise<void> {
     if (op.kind === "dense") {
       const code = await codeOf(() =>
-        real.createDenseIndex({
+        real.createIndex("dense", {
           name: "d",
           distance_metric_type: op.metric,
           // A graph is built from the fourth vector on; its cache holds a few, and the others are read from the store.
@@ -329,14 +329,14 @@ class Pair {
       model.metric ??= op.metric;
     } else if (op.kind === "sparse") {
       const code = await codeOf(() =>
-        real.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 10 }),
+        real.createIndex("sparse", { name: "s", quantization: 16, sample_threshold: 10 }),
       );
       expect(code).toBe(model.hasSparse ? "index_already_exists" : "ok");
       model.hasSparse = true;
     } else {
       const { k1, b } = op;
       const code = await codeOf(() =>
-        real.createTextIndex({ name: "t", sample_threshold: 10, k1, b, language: "none" }),
+        real.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1, b, language: "none" }),
       );
       expect(code).toBe(model.text ? "index_already_exists" : "ok");
       model.text ??= { k1, b };

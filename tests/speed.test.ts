@@ -51,14 +51,14 @@ beforeAll(async () => {
     config: {},
   });
   collection = database.collection("c");
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: "cosine",
     quantization: { type: "auto", properties: { sample_threshold: 1_000 } },
     index: { type: "hnsw", properties: {} },
   });
-  await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
-  await collection.createTextIndex({ name: "text", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.createIndex("sparse", { name: "sparse", quantization: 64, sample_threshold: 1 });
+  await collection.createIndex("tf-idf", { name: "text", sample_threshold: 1, k1: 1.2, b: 0.75 });
   for (let from = 0; from < records; from += 500)
     await collection.upsert(
       Array.from({ length: 500 }, (_, i) => ({

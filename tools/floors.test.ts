@@ -140,6 +140,11 @@ describe("kinds of index", () => {
     ["engine/src/query/a.ts", 'export const leg = "tf-idf";'],
     ["engine/src/database/a.ts", "export const is = (x: unknown) => x instanceof HnswIndex;"],
     ["engine/src/indexing/a.ts", "export const cast = (x: object) => x as unknown as string;"],
+    ["engine/src/query/a.ts", "export const index = kinds.dense;"],
+    ["engine/src/query/a.ts", 'export const leg = { kind: "sparse" };'],
+    ["engine/src/query/a.ts", "export const target = (definitions: any) => definitions.dense?.index;"],
+    ["engine/src/database/a.ts", "export function createDenseIndex() {}"],
+    ["engine/src/collection/a.ts", "export type A = { definition: TextIndex };"],
   ])("%s names none: %s", (path, text) => {
     expect(told(path, text)).toEqual([expect.stringContaining(":2: names a kind of index")]);
   });
@@ -151,5 +156,23 @@ describe("kinds of index", () => {
     ["engine/src/query/a.test.ts", 'export const leg = "tf-idf";'],
   ])("%s may say %s", (path, text) => {
     expect(told(path, text)).toEqual([]);
+  });
+
+  test.each([
+    ["engine/src/query/a.ts", "../index/fields/kind.ts"],
+    ["engine/src/index/kind.ts", "./dense/kind.ts"],
+    ["engine/src/runtime/a.ts", "../index/text/tasks.ts"],
+  ])("%s does not import the kind's module %s", (path, specifier) => {
+    expect(breaches(path, specifier)).toEqual([expect.stringContaining("import a kind's modules")]);
+  });
+
+  test.each([
+    ["engine/src/index/registry.ts", "./dense/kind.ts"],
+    ["engine/src/index/builder-tasks.ts", "./text/tasks.ts"],
+    ["engine/src/index/fields/kind.ts", "../text/dictionary-reader.ts"],
+    ["engine/src/query/a.ts", "../index/field-index.ts"],
+    ["engine/src/query/a.test.ts", "../index/fields/kind.ts"],
+  ])("%s may import %s", (path, specifier) => {
+    expect(breaches(path, specifier)).toEqual([]);
   });
 });

@@ -85,13 +85,18 @@ const builtins = new Set(builtinModules);
  * Code that names a kind of index, or casts around its types; allowed only in the folders of the kinds, the protocol, the registry and the
  * records of operations.
  */
-const namedKind = /"tf-idf"|'tf-idf'|\b(?:instanceof|as) (?:Hnsw|Sparse|Text)Index\b|\bas unknown as\b/;
+const namedKind =
+  /["']tf-idf["']|\bkinds\.(?:dense|sparse|text)\b|\bkind: ["'](?:dense|sparse)["']|\bdefinitions\.(?:dense|sparse)\b|\b(?:[cC]reate)?(?:Dense|Hnsw|Sparse|Text)(?:Index|Leg|Search)\b|\bas unknown as\b/;
 /** Exceptions in which the match means something else, with the reason. */
 const namedKindAllowed: Readonly<Record<string, string>> = {
   "packages/engine/src/storage/lmdb.ts": "a field of lmdb-js that its types do not have",
-  "packages/engine/src/query/recall.ts": "measures graphs, which no other kind has",
-  "packages/engine/src/database/collection/indexes.ts": "TextIndex is the shape of a definition there",
 };
+
+/** Modules of the contract of kinds that list kinds, and so import them. */
+const listsOfKinds: readonly string[] = [
+  "packages/engine/src/index/registry.ts",
+  "packages/engine/src/index/builder-tasks.ts",
+];
 
 /** Every violation of the rules under `root`, as `file:line: import "x": rule`, in the order of files and lines. */
 export function checkFloors(root: string): string[] {
@@ -184,6 +189,8 @@ function checkImports(root: string, file: SourceFile): string[] {
 /** The rule that this import violates, as text, or undefined. */
 function brokenRule(root: string, file: SourceFile, specifier: string): string | undefined {
   const target = targetPath(root, file, specifier);
+  if (target !== undefined && isOfKind(target) && !maySeeKinds(file))
+    return "only a kind of index and index/registry.ts import a kind's modules; use its object in the registry";
   if (target === undefined) return undeclaredPackage(root, file, specifier);
   if (!target.startsWith(`packages/${file.pkg}/`) && isRelative(specifier)) {
     return "a relative import stays in its package; write @quiverdb/<package>/<path>";
@@ -215,6 +222,12 @@ function brokenFloor(from: string, to: string): string | undefined {
   }
   return undefined;
 }
+
+/** Whether a file is in the folder of a kind of index, and not in the contract of all. */
+const isOfKind = (path: string): boolean => /^packages\/engine\/src\/index\/[^/]+\//.test(path);
+
+const maySeeKinds = ({ path, pkg }: SourceFile): boolean =>
+  pkg !== "engine" || isOfKind(path) || listsOfKinds.includes(path);
 
 const isRelative = (specifier: string) => /^\.\.?(\/|$)/.test(specifier);
 

@@ -68,12 +68,12 @@ async function createIndex(
   { kind, metric, efConstruction, ef, language }: Shape,
 ): Promise<void> {
   if (kind === "sparse")
-    await collection.createSparseIndex({ name: "sparse", quantization: 256, sample_threshold: 1 });
+    await collection.createIndex("sparse", { name: "sparse", quantization: 256, sample_threshold: 1 });
   if (kind === "text")
-    await collection.createTextIndex({ name: "text", sample_threshold: 1, k1, b, language });
+    await collection.createIndex("tf-idf", { name: "text", sample_threshold: 1, k1, b, language });
   if (kind !== "dense") return;
   const properties = { ef_construction: efConstruction, neighbors_count: m, ...(ef && { ef_search: ef }) };
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: metric,
     quantization: { type: "auto", properties: { sample_threshold: 1_000 } },

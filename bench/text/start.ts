@@ -97,7 +97,7 @@ async function run(): Promise<void> {
     globalThis.gc?.();
     const before = ownBytes();
     const built = await measured(async () => {
-      await collection.createTextIndex({
+      await collection.createIndex("tf-idf", {
         name: "t",
         sample_threshold: 1,
         k1,

@@ -11,8 +11,9 @@
 // Each case depends only on the seed and on its names, so naming it repeats it.
 
 import { writeFileSync } from "node:fs";
+import { hnswDataTypes } from "@quiverdb/engine/index/dense/code-types";
 import { randomNumbers } from "@quiverdb/kernels/random";
-import { denseDataTypes, type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
+import { type MetricName, metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { all, type Generated, generate, type OddData } from "../odd-data/odd-data.ts";
 import { Random } from "../odd-data/random.ts";
 import { command, type Say, say } from "./campaign.ts";
@@ -245,7 +246,7 @@ if (import.meta.main) {
     async run({ short, only, metric, type, mode, settings: setting, json, rows, ...options }) {
       const refusal = options["no-rival"] ? "it is not asked for" : rivalRefusal();
       if (refusal !== undefined) say(`hnswlib is left out: ${refusal}`);
-      const types: readonly Coding[] = ["auto", ...[...denseDataTypes].reverse(), "u8-elsewhere"];
+      const types: readonly Coding[] = ["auto", ...hnswDataTypes, "u8-elsewhere"];
       const kinds = named(all, byName, only);
       const orders = mode || (short ? "drawn" : "all");
       cases = await oddDataCampaign({

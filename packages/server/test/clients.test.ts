@@ -299,6 +299,25 @@ describe("collections", () => {
   });
 });
 
+describe("indexes", () => {
+  test("[H35] quaternay means quaternary: a definition is returned as it was given, and a status says quaternary", async () => {
+    for (const data_type of ["quaternay", "quaternary"]) {
+      await server.makeCollection(data_type, { dimension: 64, indexes: false });
+      const named = { collection_id: data_type };
+      const properties = { data_type, range: { min: -1, max: 1 } };
+      const definition = { distance_metric_type: "cosine", quantization: { type: "scalar", properties } };
+      expect((await server.call("createDenseIndex", named, definition)).status).toBe(201);
+      const values = (i: number) => Array.from({ length: 64 }, (_, j) => Math.sin(1 + i * (j + 1)));
+      const vectors = Array.from({ length: 1_100 }, (_, i) => ({ id: `v${i}`, dense_values: values(i) }));
+      expect((await server.call("streamingUpsert", named, { vectors })).status).toBe(200);
+      const dense = async () => (await server.call("getIndexes", named)).json.dense;
+      await expect.poll(async () => (await dense()).status.data_type).toBe("quaternary");
+      expect((await dense()).quantization.properties.data_type).toBe(data_type);
+      expect((await dense()).status.data_type_reason).not.toMatch("quaternay");
+    }
+  });
+});
+
 describe("vectors", () => {
   test("[H11] sparse_values are accepted as pairs or objects, and records that were read can be written back", async () => {
     const forms = [

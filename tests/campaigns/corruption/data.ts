@@ -75,10 +75,16 @@ async function fill(database: Database, kind: Kind, random: Random): Promise<voi
     store_raw_text: kind.name === "small",
   });
   const collection = database.collection(kind.name);
-  await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 10 });
-  await collection.createTextIndex({ name: "text", sample_threshold: 10, k1: 1.2, b: 0.75, positions: true });
+  await collection.createIndex("sparse", { name: "sparse", quantization: 64, sample_threshold: 10 });
+  await collection.createIndex("tf-idf", {
+    name: "text",
+    sample_threshold: 10,
+    k1: 1.2,
+    b: 0.75,
+    positions: true,
+  });
   if (kind.dimension !== null)
-    await collection.createDenseIndex({
+    await collection.createIndex("dense", {
       name: "dense",
       distance_metric_type: "cosine",
       quantization: { type: "scalar", properties: { data_type: "u8", range: { min: -1, max: 1 } } },

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Collection, Database } from "@quiverdb/engine/database/contract";
 import { openDatabase } from "@quiverdb/engine/database/database";
+import type { HnswDataType } from "@quiverdb/engine/index/dense/code-types";
 import type { Graph } from "@quiverdb/engine/index/dense/graph";
 import { HnswIndex } from "@quiverdb/engine/index/dense/hnsw-index";
 import type { HnswOptions } from "@quiverdb/engine/index/dense/hnsw-options";
@@ -17,10 +18,10 @@ import type { HnswState } from "@quiverdb/engine/index/dense/saved-changes";
 import type { BuilderThreads } from "@quiverdb/engine/runtime/builders";
 import { CheckpointOnDisk } from "@quiverdb/engine/runtime/checkpoint-place";
 import { bytesOfFloats } from "@quiverdb/engine/vector/floats";
-import type { denseDataTypes, MetricName } from "@quiverdb/protocol/shapes/index-definition";
+import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { Settings } from "./marks.ts";
 
-export type DataType = (typeof denseDataTypes)[number] | "auto";
+export type DataType = HnswDataType | "auto";
 
 export type Wanted = {
   readonly dimension: number;
@@ -178,7 +179,7 @@ export async function openEngine(wanted: Wanted): Promise<Subject> {
     config: {},
   });
   let collection: Collection = database.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: metric,
     quantization:

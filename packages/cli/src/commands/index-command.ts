@@ -10,7 +10,7 @@ import { printJson, printLine, printTable } from "../output.ts";
 import { formatBytes, readInteger, readNumber } from "../values.ts";
 
 const metrics = ["cosine", "euclidean", "dot_product"] as const;
-const dataTypes = ["auto", "binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
+const dataTypes = ["auto", "binary", "quaternary", "octal", "u8", "f16", "f32"] as const;
 const levels = [16, 32, 64, 128, 256] as const;
 type Level = (typeof levels)[number];
 
@@ -47,11 +47,7 @@ export function indexCommand(): Command {
       .argument("<kind>", "dense, sparse or text")
       .option("--index-name <name>", "name of the index (default: its kind)")
       .addOption(new Option("--metric <metric>", "dense: the metric").choices(metrics).default("cosine"))
-      .addOption(
-        new Option("--quantization <type>", "dense: auto, or the type of the codes (default: auto)").choices(
-          dataTypes,
-        ),
-      )
+      .addOption(quantizationOption())
       .option("--range <min,max>", "dense: value range, for types binary to u8", parsed(readRange))
       .option("--ef-construction <n>", "dense: beam width while building", count)
       .option("--ef-search <n>", "dense: beam width of searches", count)
@@ -150,6 +146,13 @@ async function create(name: string, kindName: string, options: CreateOptions): P
   if (options.json) return printJson((await collection.indexes())[kind] ?? null);
   const state = options.wait ? "It is ready." : "It is built in the background; searches work meanwhile.";
   printLine(`Created the ${kindName} index of ${JSON.stringify(name)}. ${state}`);
+}
+
+/** Also takes the spelling of published clients. */
+function quantizationOption(): Option {
+  const option = new Option("--quantization <type>", "dense: auto, or the type of the codes (default: auto)");
+  const read = option.choices(dataTypes).parseArg;
+  return option.argParser((text, before) => read?.(text === "quaternay" ? "quaternary" : text, before));
 }
 
 function denseDefinition(options: CreateOptions) {

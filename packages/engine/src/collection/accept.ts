@@ -6,13 +6,10 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import {
-  type DenseIndex,
+  type IndexDefinition,
   type IndexKind,
   isMetadataIndex,
-  type MetadataDefinition,
   metadataPrefix,
-  type SparseIndex,
-  type TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
@@ -38,11 +35,7 @@ export type LoggedRequest =
   | { kind: "abort"; transactionId: string; idleSinceMs?: number }
   /** Ends a transaction that cannot be committed. */
   | { kind: "fail"; transactionId: string; message: string }
-  | {
-      kind: "createIndex";
-      index: IndexKind;
-      definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
-    }
+  | { kind: "createIndex"; index: IndexKind; definition: IndexDefinition }
   | { kind: "deleteIndex"; index: IndexKind };
 
 /** State that is local to a node: durable like an operation, but not part of the log. */

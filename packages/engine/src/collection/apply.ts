@@ -15,12 +15,9 @@
 // The local sequencer (log/sequencer.ts) builds an entry by applying its requests, with the same `Application`.
 
 import type {
-  DenseIndex,
+  IndexDefinition,
   IndexDefinitions,
   IndexKind,
-  MetadataDefinition,
-  SparseIndex,
-  TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import { compareBytes, text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -46,11 +43,7 @@ export type LogOperation =
   | { kind: "commit"; transactionId: string }
   | { kind: "abort"; transactionId: string }
   | { kind: "fail"; transactionId: string; message: string }
-  | {
-      kind: "createIndex";
-      index: IndexKind;
-      definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
-    }
+  | { kind: "createIndex"; index: IndexKind; definition: IndexDefinition }
   | { kind: "deleteIndex"; index: IndexKind };
 
 /** The identity of an entry. */
@@ -233,7 +226,7 @@ export class Application {
     return entry;
   }
 
-  #createIndex(kind: IndexKind, definition: DenseIndex | SparseIndex | TextIndex | MetadataDefinition): null {
+  #createIndex(kind: IndexKind, definition: IndexDefinition): null {
     const definitions = readIndexDefinitions(this.#writer);
     invariant(definitions[kind] === undefined, `the ${kind} index is created twice`);
     return this.#writeDefinitions({ ...definitions, [kind]: definition });

@@ -13,6 +13,7 @@ import { invariant } from "../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { depthOf } from "../metadata/merge.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
+import { firstNotFloat, invalid, readPairs, sortSparse } from "../vector/given.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
 
@@ -215,96 +216,3 @@ function checkMetadata(vector: VectorWrite, path: string): string | null {
     throw invalid(path, `has ${bytes} bytes as JSON, at most ${limits.metadataBytesMax} are allowed.`);
   return json;
 }
-
-// ---- Are the numbers of a vector valid, in whatever form they are given?
-//
-// Records and queries share these checks. Error messages name the position.
-
-/** A vector record breaks a rule. `path` is the field, such as `vectors[17].dense_values`. */
-export function invalid(path: string, problem: string, details: Record<string, unknown> = {}): QuiverError {
-  return new QuiverError("invalid_vector", `${path} ${problem}`, { path, ...details });
-}
-
-/** The first position whose value is not a finite number as a 32-bit float, or -1. */
-export function firstNotFloat(values: ArrayLike<unknown>): number {
-  if (values instanceof Float32Array) return firstNotFinite(values);
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) return i;
-  }
-  return -1;
-}
-
-/** The same for floats, in a loop of its own: one for all kinds of arrays makes an object of each number. */
-function firstNotFinite(values: Float32Array): number {
-  for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0) return i;
-  return -1;
-}
-
-type SparseInput = { indices: ArrayLike<number>; values: ArrayLike<number> };
-
-/** Splits `[index, value]` and `{index, value}` entries. @throws invalid_vector */
-export function readPairs(entries: ArrayLike<unknown>, path: string): SparseInput {
-  const indices: number[] = [];
-  const values: number[] = [];
-  for (let i = 0; i < entries.length; i++) {
-    const entry = entries[i] as { index: number; value: number } | [number, number] | null;
-    if (Array.isArray(entry) && entry.length === 2) {
-      indices.push(entry[0]);
-      values.push(entry[1]);
-    } else if (typeof entry === "object" && entry !== null && "index" in entry && "value" in entry) {
-      indices.push(entry.index);
-      values.push(entry.value);
-    } else
-      throw invalid(`${path}[${i}]`, "is neither [index, value] nor {index, value}; use one form for all.");
-  }
-  return { indices, values };
-}
-
-/**
- * Checks a sparse vector and sorts it by index.
- * @returns indices ascending as u32, values as given
- * @throws invalid_vector naming the position
- */
-export function sortSparse(
-  { indices, values }: SparseInput,
-  path: string,
-  indicesPath = path,
-): { indices: Uint32Array; values: Float64Array } {
-  const count = indices.length;
-  invariant(count === values.length, () => `${path}: ${count} indices and ${values.length} values`);
-  if (count > limits.sparseEntriesMax)
-    throw invalid(path, `has ${count} entries, at most ${limits.sparseEntriesMax} are allowed.`);
-  let ascending = true;
-  let previous = -1;
-  for (let i = 0; i < count; i++) {
-    const index = indices[i];
-    if (!Number.isInteger(index) || index < 0 || index > 0xffff_ffff)
-      throw invalid(`${indicesPath}[${i}]`, `is ${index}; expected an integer from 0 to 4294967295.`);
-    if (index <= previous) ascending = false;
-    previous = index;
-  }
-  const wrong = firstNotFloat(values);
-  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
-  if (ascending) return { indices: new Uint32Array(indices), values: new Float64Array(values) };
-  // An index and its position are one number below 2^53: numbers without a comparison function are sorted several times as fast.
-  const keys = new Float64Array(count);
-  for (let i = 0; i < count; i++) keys[i] = indices[i] * positions + i;
-  keys.sort();
-  const sorted = { indices: new Uint32Array(count), values: new Float64Array(count) };
-  for (let i = 0; i < count; i++) {
-    const index = Math.floor(keys[i] / positions);
-    const at = keys[i] - index * positions;
-    if (i > 0 && index === sorted.indices[i - 1])
-      throw invalid(
-        `${indicesPath}[${at}]`,
-        `repeats the index ${index} of position ${keys[i - 1] - index * positions}; indices are unique.`,
-      );
-    sorted.indices[i] = index;
-    sorted.values[i] = values[at];
-  }
-  return sorted;
-}
-
-/** More than a sparse vector has entries. */
-const positions = 2 ** 21;

@@ -33,7 +33,7 @@ beforeEach(async () => {
     config: {},
   });
   collection = database.collection("c");
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
   await collection.upsert([record("old")]);
   const held = new Promise<void>((resolve) => {
     release = resolve;

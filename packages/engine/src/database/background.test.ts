@@ -35,7 +35,7 @@ async function makeCollection(name: string): Promise<Collection> {
     config: {},
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
   return collection;
 }
 

@@ -60,8 +60,8 @@ it("[I2] [I4] searches are exact while inverted indexes are built, merged and ch
     // Both are built from existing records during the first rounds.
     const { version_number: versionBefore } = collection.currentVersion();
     const building = Promise.all([
-      collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 }),
-      collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: true }),
+      collection.createIndex("sparse", { name: "s", quantization: 64, sample_threshold: 100 }),
+      collection.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: true }),
     ]);
     let isOver = false;
     let searches = 0;

@@ -92,9 +92,7 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
     currentVersion: () => records.currentVersion(),
     version: (hash) => records.version(hash),
 
-    createDenseIndex: (definition) => indexes.createDenseIndex(definition),
-    createSparseIndex: (definition) => indexes.createSparseIndex(definition),
-    createTextIndex: (definition) => indexes.createTextIndex(definition),
+    createIndex: (kind, definition) => indexes.createIndex(kind, definition),
     indexes: () => indexes.indexes(),
     deleteIndex: (kind) => indexes.deleteIndex(kind),
     createMetadataIndex: (field, request) => indexes.createMetadataIndex(field, request),

@@ -7,10 +7,10 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CollectionCreated, CreateCollection } from "@quiverdb/protocol/shapes/collection";
-import { kinds } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { defineCollection, summaryOf } from "../collection/definition.ts";
+import { kindsWith } from "../index/registry.ts";
 import { collectGarbage } from "../process/collect-garbage.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { alreadyExists } from "./catalog.ts";
@@ -46,10 +46,8 @@ export class CollectionChanges {
     await this.#change(name, async () => {
       const collection = await this.#collections.make(definition);
       this.#collections.served.set(name, collection);
-      if (request.dense_vector?.auto_create_index && definition.dense)
-        await collection.createAutomatic(kinds.dense);
-      if (request.sparse_vector?.auto_create_index && definition.sparse)
-        await collection.createAutomatic(kinds.sparse);
+      for (const { name, automatic } of kindsWith("automatic"))
+        if (automatic.isWanted(request)) await collection.createAutomatic(name);
     });
     return { id: name, ...summaryOf(definition) };
   }

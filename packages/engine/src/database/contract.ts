@@ -18,13 +18,11 @@ import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
 import type {
   AnalyzeText,
-  CreateDenseIndex,
-  CreateSparseIndex,
-  CreateTextIndex,
   Indexes,
   IndexKind,
   MetadataIndex,
   MetadataIndexes,
+  NewIndexes,
   Recall,
   TextAnalysis,
 } from "@quiverdb/protocol/shapes/index-definition";
@@ -306,9 +304,8 @@ export interface Collection {
   /** Merges a patch into the metadata of a record. @throws vector_not_found */
   patch(id: string, request: matching.ExactPatch, options?: CallOptions): Promise<void>;
 
-  createDenseIndex(definition: CreateDenseIndex): Promise<void>;
-  createSparseIndex(definition: CreateSparseIndex): Promise<void>;
-  createTextIndex(definition: CreateTextIndex): Promise<void>;
+  /** Creates an index, and builds it in the background. @throws index_already_exists, modality_not_enabled, invalid_request */
+  createIndex<K extends IndexKind>(kind: K, definition: NewIndexes[K]): Promise<void>;
   /**
    * Shows how the text index analyses a text: each word in order, with its term, or the reason why it has none. Needs only the definition
    * of the index: nothing is loaded.

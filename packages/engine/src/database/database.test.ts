@@ -85,7 +85,7 @@ it("[R2] deleting does not wait: searches, writes and exports in progress end wi
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await collection.upsert(vectors(5_000));
   const exported = collection.exportVectors()[Symbol.iterator]();
   expect(exported.next().done).toBe(false);
@@ -133,7 +133,7 @@ it("[R4] an unloaded collection is read and written as before; the first search 
   let db = await open();
   await db.createCollection(definition("c"));
   let collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await collection.upsert(vectors(100));
   await collection.indexed();
   expect(collection.indexes().dense?.status).toMatchObject({
@@ -164,7 +164,7 @@ it("[R8] a search during an unload loads the collection again and is answered", 
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await collection.upsert(vectors(20_000));
   for (let round = 0; round < 12; round++) {
     const search = () => collection.search("dense", { query_vector: [0, 1, 0, 0], top_k: 1 });
@@ -177,7 +177,7 @@ it("[I2] a search continues at its version when its index is deleted and an olde
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await collection.upsert(vectors(2_000));
   const batch = (count: number) =>
     collection.search("batchDense", {
@@ -203,8 +203,8 @@ it("[R8] a search, or a load, during the deletion of an index is answered", asyn
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 10 });
-  await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await collection.createIndex("sparse", { name: "s", quantization: 16, sample_threshold: 10 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await collection.upsert([{ id: "a", sparse_values: [[1, 1]], text: "bees" }]);
   await collection.unload();
   // The deletion runs first, while the search, which saw the index before, waits to load it.
@@ -223,7 +223,7 @@ it("[R5] beyond the memory budget idle collections are unloaded, least recently 
   for (const name of ["a", "b", "c"]) {
     await unlimited.createCollection(definition(name));
     const collection = unlimited.collection(name);
-    await collection.createDenseIndex(denseIndex);
+    await collection.createIndex("dense", denseIndex);
     await collection.upsert(vectors(3_000));
     await expect
       .poll(() => collection.indexes().dense?.status.percentage_complete, { timeout: 20_000 })
@@ -330,7 +330,7 @@ it("[C1] a corrupted record is named, never served, and the rest continues to wo
   let db = await open();
   await db.createCollection(definition("c"));
   await db.collection("c").upsert(vectors(3));
-  await db.collection("c").createDenseIndex(denseIndex);
+  await db.collection("c").createIndex("dense", denseIndex);
   await shut();
   const store = new LmdbStore(join(directory, "collections", directories()[0]), collectionTables);
   store.write((writer) => {
@@ -365,7 +365,7 @@ it("[I2] a request sees one version: a batch that runs while records are replace
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   const generation = (n: number): VectorInput[] =>
     Array.from({ length: 2_000 }, (_, i) => ({ id: `v${i}`, dense_values: [n, 0, 0, 0] }));
   await collection.upsert(generation(1));
@@ -398,7 +398,7 @@ it("[I7] a write that was acknowledged is seen by every later read and search", 
   const db = await open();
   await db.createCollection(definition("c"));
   const collection = db.collection("c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await Promise.all(
     Array.from({ length: 200 }, async (_, i) => {
       await collection.upsert([{ id: `v${i}`, dense_values: [0, i === 0 ? 1 : 0, i, 1] }]);
@@ -441,7 +441,7 @@ it("[T11] an open transaction survives a restart with every operation; idle for 
 it("[L5] since when a transaction is indexed is the same after restarts, and another node finds it out for itself", async () => {
   let db = await open();
   await db.createCollection(definition("c"));
-  await db.collection("c").createDenseIndex(denseIndex);
+  await db.collection("c").createIndex("dense", denseIndex);
   const { transaction_id } = await db.collection("c").beginTransaction();
   await db.collection("c").transaction(transaction_id).upsert(vectors(10));
   await db.collection("c").transaction(transaction_id).commit();

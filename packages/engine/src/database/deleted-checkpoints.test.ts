@@ -44,7 +44,7 @@ test("indexes that are deleted and made while loads, unloads and writes go on le
     await collection.upsert(records(0, count));
 
     const acts: readonly (() => Promise<unknown>)[] = [
-      () => collection.createTextIndex({}),
+      () => collection.createIndex("tf-idf", {}),
       () => collection.deleteIndex("tf-idf"),
       () => collection.createMetadataIndex("n", { type: "number" }),
       () => collection.deleteMetadataIndex("n"),
@@ -62,7 +62,7 @@ test("indexes that are deleted and made while loads, unloads and writes go on le
         ),
       );
     expect(failed).toEqual([]);
-    const makeText = () => collection.createTextIndex({});
+    const makeText = () => collection.createIndex("tf-idf", {});
     await makeText().catch(() => collection.deleteIndex("tf-idf").then(makeText));
     await collection.load();
     await collection.unload();

@@ -79,7 +79,7 @@ async function make(
   });
   const collection = db.collection("c");
   const index = { type: "hnsw" as const, properties: { ...definition.index.properties, ...properties } };
-  await collection.createDenseIndex({ ...definition, index });
+  await collection.createIndex("dense", { ...definition, index });
   return collection;
 }
 
@@ -219,7 +219,7 @@ describe("kept on disk", () => {
     await built(collection);
     await collection.deleteIndex("dense");
     await expect.poll(() => existsSync(fileOf())).toBe(false);
-    await collection.createDenseIndex({ ...definition, distance_metric_type: "cosine" });
+    await collection.createIndex("dense", { ...definition, distance_metric_type: "cosine" });
     await shut();
     writeFileSync(fileOf(), file);
     collection = (await open()).collection("c");
@@ -310,7 +310,7 @@ it("[N5] recall that is measured while records are linked is that of the vectors
     config: {},
   });
   const collection = db.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     ...definition,
     distance_metric_type: "euclidean",
     quantization: { type: "scalar", properties: { data_type: "f32" } },

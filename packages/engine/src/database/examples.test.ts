@@ -50,7 +50,7 @@ async function make(metric: MetricName): Promise<Collection> {
     config: {},
   });
   const collection = database.collection(metric);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: metric,
     quantization: { type: "scalar", properties: { data_type: "f32" } },

@@ -34,8 +34,8 @@ beforeAll(async () => {
     config: {},
   });
   collection = database.collection("c");
-  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
-  await collection.createDenseIndex({
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: "euclidean",
     quantization: { type: "auto", properties: { sample_threshold: 1_000 } },

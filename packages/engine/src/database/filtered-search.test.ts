@@ -38,14 +38,14 @@ async function make(): Promise<Collection> {
     config: {},
   });
   const collection = database.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: "euclidean",
     quantization: { type: "scalar", properties: { data_type: "f32" } },
     index: { type: "hnsw", properties: {} },
   });
-  await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 });
-  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  await collection.createIndex("sparse", { name: "s", quantization: 64, sample_threshold: 100 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
   return collection;
 }
 
@@ -358,7 +358,7 @@ test("[W14] a prefix of ids is found without reading records, whatever the ids a
       live.length - expected,
     );
   }
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1.2, b: 0.75 });
   const { filter } = await collection.search("text", {
     query: "x",
     filter: { id: { prefix: "acme/1" } },

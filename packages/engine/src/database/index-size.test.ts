@@ -147,11 +147,11 @@ async function made(kinds: readonly IndexKind[], type: string, positions: boolea
   const collection = database.collection("c");
   for (let from = 0; from < 12_000; from += 2_000)
     await collection.upsert(Array.from({ length: 2_000 }, (_, i) => recordOf(from + i)));
-  if (kinds.includes("dense")) await collection.createDenseIndex(dense(type));
+  if (kinds.includes("dense")) await collection.createIndex("dense", dense(type));
   if (kinds.includes("sparse"))
-    await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 10 });
+    await collection.createIndex("sparse", { name: "s", quantization: 64, sample_threshold: 10 });
   if (kinds.includes("tf-idf"))
-    await collection.createTextIndex({
+    await collection.createIndex("tf-idf", {
       name: "t",
       sample_threshold: 10,
       k1: 1.2,

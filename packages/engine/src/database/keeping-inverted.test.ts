@@ -73,8 +73,14 @@ async function prepare(options: Partial<DatabaseOptions> = {}): Promise<void> {
 }
 
 async function createIndexes(collection: Collection): Promise<void> {
-  await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 });
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: true });
+  await collection.createIndex("sparse", { name: "s", quantization: 64, sample_threshold: 100 });
+  await collection.createIndex("tf-idf", {
+    name: "t",
+    sample_threshold: 1,
+    k1: 1.2,
+    b: 0.75,
+    positions: true,
+  });
 }
 
 function fileOf(kind: (typeof kinds)[number]): string {
@@ -220,8 +226,14 @@ it("[I5] a damaged file of an inverted index, and one of another configuration, 
   // With the indexes their files go. Other ones do not take up what these have left.
   for (const kind of kinds) await collection.deleteIndex(kind);
   await expect.poll(() => kinds.some((kind) => existsSync(fileOf(kind)))).toBe(false);
-  await collection.createSparseIndex({ name: "s", quantization: 32, sample_threshold: 100 });
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: false });
+  await collection.createIndex("sparse", { name: "s", quantization: 32, sample_threshold: 100 });
+  await collection.createIndex("tf-idf", {
+    name: "t",
+    sample_threshold: 1,
+    k1: 1.2,
+    b: 0.75,
+    positions: false,
+  });
   await shut();
   for (const [i, kind] of kinds.entries()) writeFileSync(fileOf(kind), files[i]);
   collection = await open();

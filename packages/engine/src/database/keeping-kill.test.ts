@@ -23,7 +23,7 @@ it(`[I5] an index that is written at the moment of a kill is intact or rebuilt: 
       config: {},
     });
     const collection = database.collection("c");
-    await collection.createDenseIndex({
+    await collection.createIndex("dense", {
       name: "d",
       distance_metric_type: "euclidean",
       quantization: { type: "scalar", properties: { data_type: "u8", range: { min: -1, max: 1 } } },

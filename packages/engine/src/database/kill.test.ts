@@ -24,7 +24,7 @@ it(`[I3] a version is one atomic durable write: ${kills} kills lose nothing ackn
     });
     await database
       .collection("c")
-      .createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0, language: "none" });
+      .createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1, b: 0, language: "none" });
     await database.close();
     let acknowledged = 0;
     for (let kill = 0; kill < kills; kill++) {

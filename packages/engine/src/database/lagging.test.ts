@@ -25,10 +25,10 @@ test("[I7] a search that has waited long enough for an index is told so, and nev
       config: {},
     });
     const collection = database.collection("c");
-    await collection.createDenseIndex({ distance_metric_type: "dot_product" });
+    await collection.createIndex("dense", { distance_metric_type: "dot_product" });
     await collection.upsert([{ id: "d", dense_values: [1, 0] }]);
     await collection.upsert(texts);
-    await collection.createTextIndex({});
+    await collection.createIndex("tf-idf", {});
     const refusals: Record<string, unknown>[] = [];
     for (;;) {
       try {

@@ -57,7 +57,7 @@ async function make(
     store_raw_text: true,
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
   await collection.upsert(Array.from({ length: count }, (_, i) => record(i)));
   for (const [field, type] of Object.entries(indexes)) await collection.createMetadataIndex(field, { type });
   await collection.indexed();

@@ -47,7 +47,7 @@ async function makeCollection(db: Database, name: string, count: number): Promis
     config: {},
   });
   const collection = db.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: "euclidean",
     quantization: { type: "scalar", properties: { data_type: "f32" } },
@@ -136,7 +136,7 @@ it("[R13] memory returns to its earlier level: index deleted, collection unloade
       await search(b, turn);
       await b.unload();
       await a.load();
-      await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+      await a.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
       await isReady(a);
       await a.deleteIndex("tf-idf");
       await expect.poll(() => bytesOf(a), { timeout: 10_000 }).toBe(loaded);
@@ -150,7 +150,7 @@ it("[R13] memory returns to its earlier level: index deleted, collection unloade
   const rounds: number[] = [];
   for (let round = 0; round < 6; round++) rounds.push(await inTurn(6));
   expect(Math.min(...rounds.slice(3)) - Math.max(...rounds.slice(0, 3))).toBeLessThan(56 * mib);
-  await a.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await a.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await isReady(a);
   const filled = bytesOf(a);
   await Promise.all(Array.from({ length: 3_600 }, (_, i) => a.delete(`v${400 + i}`)));

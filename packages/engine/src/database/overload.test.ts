@@ -73,7 +73,7 @@ const long = () => ({
 
 it("[O3] a deadline ends a search between two queries, and a caller who leaves ends it as well", async () => {
   const collection = await makeCollection(await open(), "c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   for (let from = 0; from < 20_000; from += 5_000) await collection.upsert(vectors(5_000, from));
   await collection.indexed();
   await expect(collection.search("batchDense", long(), { timeoutMs: 50 })).rejects.toMatchObject({
@@ -99,7 +99,7 @@ it("[O3] a deadline ends a search between two queries, and a caller who leaves e
 it("[O3] a search that waits for its index is stopped by its deadline, and the others get their results", async () => {
   const collection = await makeCollection(await open(), "c");
   for (let from = 0; from < 10_000; from += 5_000) await collection.upsert(vectors(5_000, from));
-  await collection.createTextIndex(textIndex);
+  await collection.createIndex("tf-idf", textIndex);
   await collection.unload();
   const search = (timeoutMs?: number) =>
     collection.search("text", { query: "word7", top_k: 1 }, { timeoutMs });
@@ -136,7 +136,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   for (const name of ["a", "b"]) {
     const collection = await makeCollection(unlimited, name);
     // Without vectors in memory, which take what is left of a budget.
-    await collection.createDenseIndex({
+    await collection.createIndex("dense", {
       ...denseIndex,
       index: { type: "hnsw", properties: { max_cache_size: 1 } },
     });
@@ -165,7 +165,7 @@ it("[O5] loads, indexes and writes beyond the process' budget are rejected and c
   const details = (refused as { details: Record<string, number> }).details;
   expect(details.needed_bytes + details.index_bytes).toBeGreaterThan(details.budget_bytes);
   expect(a.currentVersion()).toEqual(version);
-  expect(await codeOf(() => a.createTextIndex(textIndex))).toBe("memory_budget_exceeded");
+  expect(await codeOf(() => a.createIndex("tf-idf", textIndex))).toBe("memory_budget_exceeded");
   expect(a.indexes()["tf-idf"]).toBeUndefined();
   expect(a.get("v5").toRecord().id).toBe("v5");
   await a.delete("v5");
@@ -191,7 +191,7 @@ it("[O5] a collection can have its own budget", async () => {
   const db = await open();
   const collection = await makeCollection(db, "c", 2_000_000);
   expect((await collection.describe()).config).toMatchObject({ memory_budget_bytes: 2_000_000 });
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   await collection.upsert(vectors(1_000));
   const version = collection.currentVersion();
   const refusal = await collection.upsert(vectors(10_000, 1_000)).catch((error: unknown) => error);
@@ -204,10 +204,10 @@ it("[O5] a collection can have its own budget", async () => {
   await collection.unload();
   for (let from = 1_000; from < 11_000; from += 1_000) await collection.upsert(vectors(1_000, from));
   await collection.load();
-  expect(await codeOf(() => collection.createDenseIndex(denseIndex))).toBe("memory_budget_exceeded");
+  expect(await codeOf(() => collection.createIndex("dense", denseIndex))).toBe("memory_budget_exceeded");
   expect(collection.indexes()).toEqual({});
   const other = await makeCollection(db, "other");
-  await other.createDenseIndex(denseIndex);
+  await other.createIndex("dense", denseIndex);
   await other.upsert(vectors(5_000));
 });
 
@@ -224,7 +224,7 @@ it("[O7] the number of concurrent exports is limited, and their slots are releas
 
 it("[O7] a request cannot ask for more results than a response may have", async () => {
   const collection = await makeCollection(await open(), "c");
-  await collection.createDenseIndex(denseIndex);
+  await collection.createIndex("dense", denseIndex);
   const queries = Array.from({ length: 101 }, (_, i) => ({ vector: vectorOf(i) }));
   await expect(collection.search("batchDense", { queries, top_k: 10_000 })).rejects.toMatchObject({
     code: "invalid_request",

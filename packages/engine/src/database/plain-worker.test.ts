@@ -31,9 +31,9 @@ test("a collection in memory, in a thread without Node.js, answers as the databa
   try {
     await database.createCollection(definition);
     const collection = database.collection(definition.name);
-    await collection.createDenseIndex(indexes.dense);
-    await collection.createSparseIndex(indexes.sparse);
-    await collection.createTextIndex(indexes.text);
+    await collection.createIndex("dense", indexes.dense);
+    await collection.createIndex("sparse", indexes.sparse);
+    await collection.createIndex("tf-idf", indexes.text);
     const built = () =>
       expect
         .poll(() => Object.values(collection.indexes()).map(({ status }) => status.state))

@@ -56,7 +56,13 @@ async function make(
     config: {},
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75, positions: true });
+  await collection.createIndex("tf-idf", {
+    name: "t",
+    sample_threshold: 100,
+    k1: 1.2,
+    b: 0.75,
+    positions: true,
+  });
   for (let from = 0; from < records.length; from += 1_000)
     await collection.upsert(records.slice(from, from + 1_000));
   for (const id of gone) await collection.delete(id);

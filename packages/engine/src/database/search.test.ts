@@ -41,14 +41,14 @@ async function make({ metric = "cosine", text = {}, definition = {} }: Wanted = 
     ...definition,
   });
   const collection = database.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: metric,
     quantization: { type: "auto", properties: { sample_threshold: 100 } },
     index: { type: "hnsw", properties: {} },
   });
-  await collection.createSparseIndex({ name: "s", quantization: 64, sample_threshold: 100 });
-  await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75, ...text });
+  await collection.createIndex("sparse", { name: "s", quantization: 64, sample_threshold: 100 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75, ...text });
   return collection;
 }
 
@@ -235,7 +235,7 @@ it("[Q15] stop_words replace the language's list, empty for none; they are store
   expect(english.indexes()["tf-idf"]).not.toHaveProperty("stop_words");
   // Another definition in its place counts from then on.
   await own.deleteIndex("tf-idf");
-  await own.createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0, stop_words: ["heap"] });
+  await own.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1, b: 0, stop_words: ["heap"] });
   expect([await found(own, "heap"), await found(own, "stack")]).toEqual([false, true]);
   await own.unload();
   expect([await found(own, "heap"), await found(own, "stack")]).toEqual([false, true]);
@@ -258,11 +258,14 @@ it.each([
   const collection = await make();
   await collection.deleteIndex("tf-idf");
   const definition = { name: "t", sample_threshold: 1, k1: 1, b: 0, stop_words } as TextIndex;
-  const error = await refused(() => collection.createTextIndex(definition));
+  const error = await refused(() => collection.createIndex("tf-idf", definition));
   expect([error.code, error.details.path]).toEqual(["invalid_request", path]);
   expect(error.message).toContain(words);
   expect(collection.indexes()).not.toHaveProperty("tf-idf");
-  await collection.createTextIndex({ ...definition, stop_words: ["x".repeat(255), "10,000", "rock'n"] });
+  await collection.createIndex("tf-idf", {
+    ...definition,
+    stop_words: ["x".repeat(255), "10,000", "rock'n"],
+  });
 });
 
 it("[Q14] a text is shown as its index takes it: each word in its place, with its term or why it has none", async () => {
@@ -400,8 +403,8 @@ it("[Q18] a phrase needs an index with positions, and is rejected without", asyn
   await collection.deleteIndex("tf-idf");
   const definition = { name: "t", sample_threshold: 1, k1: 1, b: 0 };
   const wrong = { ...definition, positions: "yes" as unknown as boolean };
-  expect((await refused(() => collection.createTextIndex(wrong))).details.path).toBe("positions");
-  await collection.createTextIndex({ ...definition, positions: true });
+  expect((await refused(() => collection.createIndex("tf-idf", wrong))).details.path).toBe("positions");
+  await collection.createIndex("tf-idf", { ...definition, positions: true });
   expect(collection.indexes()["tf-idf"]?.positions).toBe(true);
   expect(ids(await collection.search("text", { query, syntax }))).toEqual(["a"]);
 });
@@ -676,7 +679,8 @@ it("[Q12] a search without its index names the call that creates it", async () =
   expect((await refused(() => bare.search("batchText", { queries: [] }))).code).toBe("index_not_found");
   expect((await refused(() => bare.search("sparse", { query_terms: [] }))).code).toBe("modality_not_enabled");
   expect(
-    (await refused(() => bare.createSparseIndex({ name: "s", quantization: 16, sample_threshold: 1 }))).code,
+    (await refused(() => bare.createIndex("sparse", { name: "s", quantization: 16, sample_threshold: 1 })))
+      .code,
   ).toBe("modality_not_enabled");
 });
 
@@ -687,9 +691,9 @@ it("[Q13] an index on existing data is built from it; deleting it leaves the vec
   expect(collection.indexes()).toEqual({});
   expect((await refused(() => collection.deleteIndex("dense"))).code).toBe("index_not_found");
   expect(collection.get("a").toRecord().dense_values).toEqual([1, 0]);
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1, b: 0 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 1, k1: 1, b: 0 });
   expect(ids(await collection.search("text", { query: "kappa" }))).toEqual(["a"]);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "d",
     distance_metric_type: "dot_product",
     quantization: { type: "scalar", properties: { data_type: "binary", range: { min: -1, max: 1 } } },
@@ -848,7 +852,7 @@ it("[R8] when an index is deleted, searches that update it are rejected at once"
     );
     await collection.deleteIndex("tf-idf");
     for (const outcome of await Promise.all(searches)) seen.add(outcome);
-    await collection.createTextIndex({ name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+    await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
   }
   expect([...seen].filter((outcome) => outcome !== "answered" && outcome !== "index_not_found")).toEqual([]);
   expect(seen.has("index_not_found")).toBe(true);

@@ -25,7 +25,7 @@ beforeAll(async () => {
   database = await openDatabase({ dataDir: directory });
   await database.createCollection(definition("c"));
   c = database.collection("c");
-  await c.createTextIndex(textIndex);
+  await c.createIndex("tf-idf", textIndex);
   await c.upsert([{ id: "a", dense_values: [1, 2], text: "fox", metadata: { topK: { any: 1 } } }]);
 });
 afterAll(async () => {
@@ -69,7 +69,8 @@ const calls: [string, string, string | undefined, () => unknown][] = [
     "index.properties.efSearch",
     "ef_search",
     () =>
-      c.createDenseIndex(
+      c.createIndex(
+        "dense",
         loose({
           name: "d",
           distance_metric_type: "cosine",
@@ -82,9 +83,14 @@ const calls: [string, string, string | undefined, () => unknown][] = [
     "createSparseIndex",
     "levels",
     undefined,
-    () => c.createSparseIndex(loose({ name: "s", quantization: 64, sample_threshold: 1, levels: 64 })),
+    () => c.createIndex("sparse", loose({ name: "s", quantization: 64, sample_threshold: 1, levels: 64 })),
   ],
-  ["createTextIndex", "lang", undefined, () => c.createTextIndex(loose({ ...textIndex, lang: "german" }))],
+  [
+    "createTextIndex",
+    "lang",
+    undefined,
+    () => c.createIndex("tf-idf", loose({ ...textIndex, lang: "german" })),
+  ],
   ["analyzeText", "texts", "text", () => c.analyzeText(loose({ texts: "x" }))],
   ["measureRecall", "topK", "top_k", () => c.measureRecall(loose({ topK: 5 }))],
   ["searchDense", "topK", "top_k", () => c.search("dense", loose({ ...dense, topK: 5 }))],
@@ -164,7 +170,7 @@ test.each([
   ["searchBatchSparse", (given: unknown) => c.search("batchSparse", loose(given))],
   ["searchText", (given: unknown) => c.search("text", loose(given))],
   ["searchHybrid", (given: unknown) => c.search("hybrid", loose(given))],
-  ["createTextIndex", (given: unknown) => c.createTextIndex(loose(given))],
+  ["createTextIndex", (given: unknown) => c.createIndex("tf-idf", loose(given))],
   ["createCollection", (given: unknown) => database.createCollection(loose(given))],
 ])(
   "[E7] %s without its request, or with another value in its place, is rejected with a clear error",

@@ -4,12 +4,16 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { type IndexKind, isMetadataIndex } from "@quiverdb/protocol/shapes/index-definition";
+import {
+  type IndexDefinition,
+  type IndexKind,
+  isMetadataIndex,
+} from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CheckpointAdapter } from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
-import type { IndexBlueprint, IndexDefinition, IndexDependencies, IndexedCollection } from "../index/kind.ts";
+import type { IndexBlueprint, IndexDependencies, IndexedCollection } from "../index/kind.ts";
 import { kindNamed } from "../index/registry.ts";
 import { Checkpointer } from "../indexing/checkpointer.ts";
 import { IndexUpdater } from "../indexing/index-updater.ts";

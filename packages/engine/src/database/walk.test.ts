@@ -39,13 +39,13 @@ beforeAll(async () => {
     config: {},
   });
   collection = database.collection("c");
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: "euclidean",
     quantization: { type: "scalar", properties: { data_type: "u8", range: { min: -1, max: 1 } } },
     index: { type: "hnsw", properties: { ef_search: 64 } },
   });
-  await collection.createTextIndex({ name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75 });
   const rows = vectorsOf(records, 1);
   for (let from = 0; from < records; from += 1_000)
     await collection.upsert(

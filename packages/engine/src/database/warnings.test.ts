@@ -49,7 +49,7 @@ async function make(
     tf_idf_options: { enabled: true },
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({});
+  await collection.createIndex("tf-idf", {});
   for (const [field, type] of Object.entries(fields)) await collection.createMetadataIndex(field, { type });
   await collection.upsert(written);
   await collection.indexed();

@@ -1,4 +1,4 @@
-// What do the definitions of all kinds of index have in common?
+// What is checked in the same way for all kinds of index: in their definitions, and in requests that search them?
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
@@ -53,4 +53,12 @@ export function requireEnabled(enabled: boolean, kind: string, what: string): vo
       `The collection was created without ${what}, so it cannot have a ${kind} index. Create a collection with ${what} enabled.`,
       { index_type: kind },
     );
+}
+
+/** @param kind of content that the collection must have. @throws modality_not_enabled */
+export function requireContent(isEnabled: boolean, kind: string, path: string): void {
+  if (!isEnabled)
+    throw new QuiverError("modality_not_enabled", `${path} is given, but the collection has no ${kind}.`, {
+      path,
+    });
 }

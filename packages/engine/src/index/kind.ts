@@ -4,17 +4,15 @@
 // checkpointed, how large it will be, which status it reports, and how it is compared with the records. The code that updates, loads,
 // measures or checks an index uses this object and names no kind. A new kind is a folder with such an object and a line in registry.ts.
 
+import type { CreateCollection } from "@quiverdb/protocol/shapes/collection";
 import type {
-  CreateDenseIndex,
-  CreateSparseIndex,
-  CreateTextIndex,
-  DenseIndex,
+  IndexDefinition,
   IndexKind,
   IndexStatus,
-  MetadataDefinition,
-  SparseIndex,
-  TextIndex,
+  NewIndexes,
+  TextAnalysis,
 } from "@quiverdb/protocol/shapes/index-definition";
+import type { TSchema } from "typebox";
 import type { Steps } from "../base/steps.ts";
 import type { Metric } from "../vector/metric.ts";
 import type { Builders } from "./builders.ts";
@@ -22,10 +20,8 @@ import type { CheckpointAdapter } from "./checkpoint-adapter.ts";
 import type { Candidates, Index, StoredText, Visible } from "./contract.ts";
 import type { Allowed } from "./ordinal-bitmap.ts";
 
-export type IndexDefinition = DenseIndex | SparseIndex | TextIndex | MetadataDefinition;
-
 /** A definition as it is given, which may leave out what has a default. */
-export type NewIndex = CreateDenseIndex | CreateSparseIndex | CreateTextIndex | MetadataDefinition;
+export type NewIndex = NewIndexes[IndexKind];
 
 /** The properties of a collection that indexes depend on. */
 export type IndexedCollection = {
@@ -241,6 +237,44 @@ export interface LegSearches {
   explain(leg: number, ordinals: readonly number[], onMatch: () => void): Steps<readonly object[]>;
 }
 
+/**
+ * How requests ask for a kind: which searches ask for it alone, for one thing or for many, which part of a hybrid search does, and how what is
+ * asked becomes a leg. query/plan.ts makes the rest of a plan. It takes an option of a request wherever the shape has it: so the shape decides
+ * whether a search has a beam, diversity or a walk.
+ * @typeParam Options what a request says once for all of its queries, such as how texts are parsed
+ */
+export interface Searching<Options = unknown> {
+  /** The options of its own searches; absent: there are none. @throws invalid_request */
+  options?(request: object): Options;
+  /** A search for one thing. */
+  readonly single: {
+    /** What operations call it. */
+    readonly name: string;
+    readonly shape: TSchema;
+    /** @throws invalid_request, modality_not_enabled, with the field */
+    leg(collection: IndexedCollection, request: object, options: Options): Leg | Steps<Leg>;
+  };
+  /** A search for many; absent: there is none. */
+  readonly batch?: {
+    /** Begins with `batch`. */
+    readonly name: string;
+    readonly shape: TSchema;
+    /** The field that has the queries, an array: `queries` but for a contract that says otherwise. */
+    readonly queries: string;
+    /** @param query an item of the array, which can be anything. @param path of the item. @throws as above, with the position */
+    leg(collection: IndexedCollection, query: unknown, path: string, options: Options): Leg | Steps<Leg>;
+  };
+  /** What a hybrid search, and each query of a batch of them, says of the kind; absent: it has no part in them. */
+  readonly hybrid?: {
+    readonly field: string;
+    /** The name of its weight in `fusion_weights`. */
+    readonly weight: string;
+    options?(request: object): Options;
+    /** @param given the value of the field. @throws as above */
+    leg(collection: IndexedCollection, given: unknown, path: string, options: Options): Leg | Steps<Leg>;
+  };
+}
+
 export interface Kind<
   Definition extends IndexDefinition = IndexDefinition,
   Held extends Index = Index,
@@ -251,8 +285,11 @@ export interface Kind<
   readonly name: IndexKind;
   /** A definition with all defaults. @throws unknown_field, invalid_request, modality_not_enabled */
   define(collection: IndexedCollection, given: NewIndex): Definition;
-  /** The definition of an index that is created with its collection; absent if there is none. */
-  readonly automatic?: NewIndex;
+  /** An index that is created with its collection, where the request asks for it; absent if there is none. */
+  readonly automatic?: {
+    readonly definition: NewIndex;
+    isWanted(request: CreateCollection): boolean;
+  };
   /** The table of the store that it is built from. */
   readonly table: "records" | "dense";
   /** Of a collection's records, those that belong into it. */
@@ -280,6 +317,8 @@ export interface Kind<
    * @param reader that of the index in the thread that owns it, or one that was attached
    */
   search(reader: Reading, legs: readonly Leg[], version: SearchedVersion, options: LegOptions): LegSearches;
+  /** How requests ask for it; absent: none does. */
+  readonly searching?: Searching;
   /** Bytes that it grows by at most with so many records, which have so many bytes besides their dense vectors. */
   growth(recordBytes: number, records: number, otherBytes: number): number;
   /** @param index undefined: it is not loaded */
@@ -291,9 +330,21 @@ export interface Kind<
     beams(index: Held): Beams;
     /** A leg that asks for what a record has in the kind's table. */
     legOf(stored: Uint8Array): Leg;
+    /** The recall that searches which set neither it nor a beam should reach; null: the index's own beam decides. */
+    targetOf(definition: Definition): number | null;
   };
-  /** The metric of its vectors; absent where there is none. */
-  metric?(reader: Reading): Metric;
+  /** What its vectors have, so that examples can be searched for, and results be diverse; absent where there are none. */
+  readonly vectors?: {
+    metric(reader: Reading): Metric;
+    /** A vector that a request gives. @throws invalid_request, modality_not_enabled, with the position */
+    given(collection: IndexedCollection, vector: unknown, path: string): Float32Array;
+    legOf(vector: Float32Array): Leg;
+  };
+  /**
+   * What an index makes of a text, in steps; absent where there is nothing to tell. @throws invalid_request
+   * @param definition of the index; called when the text is valid
+   */
+  analyze?(text: unknown, definition: () => Definition): Steps<TextAnalysis>;
   /** Maximum number of records that it may be behind before writes wait; absent: no limit. */
   backlogMax?(index: Held): number;
   /** How its postings are compared with the records; absent where `prove` does it. */

@@ -27,7 +27,7 @@ export const indexes = {
       body: index.CreateDenseIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createDenseIndex(body),
+    ({ collection, body }) => collection.createIndex(index.kinds.dense, body),
     {
       name: "dense",
       distance_metric_type: "cosine",
@@ -46,7 +46,7 @@ export const indexes = {
       body: index.CreateSparseIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createSparseIndex(body),
+    ({ collection, body }) => collection.createIndex(index.kinds.sparse, body),
     { name: "sparse", quantization: 256, sample_threshold: 1_000 },
   ),
   createTextIndex: operation(
@@ -60,7 +60,7 @@ export const indexes = {
       body: index.CreateTextIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createTextIndex(body),
+    ({ collection, body }) => collection.createIndex(index.kinds.text, body),
     { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75, language: "english", positions: true },
   ),
   analyzeText: operation(

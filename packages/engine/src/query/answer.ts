@@ -5,7 +5,7 @@
 // acknowledged, and the whole request runs on it.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
@@ -15,7 +15,8 @@ import { ordinalOf, type Sees, vectorNotFound } from "../collection/reading.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
-import type { DenseLeg } from "../index/legs.ts";
+import { invalid } from "../index/definition-checks.ts";
+import { kindNamed, kindWith } from "../index/registry.ts";
 import { squaredNorm } from "../vector/exact.ts";
 import { readFloats } from "../vector/floats.ts";
 import type { SearchedView } from "../views/view.ts";
@@ -27,13 +28,12 @@ import {
   checkSize,
   kindsOf,
   type Plan,
-  type Planner,
-  planners,
+  planSearch,
   type SearchAnswer,
   type SearchKind,
   type SearchRequest,
 } from "./plan.ts";
-import { type Example, type Examples, invalid } from "./query-legs.ts";
+import type { Example, Examples } from "./query-legs.ts";
 import { legDepth, runPlan } from "./search.ts";
 import { firstDepth } from "./selection.ts";
 
@@ -48,7 +48,7 @@ export interface Searched<V extends SearchedView> {
    * @throws index_not_found, also for one that is deleted meanwhile
    */
   acquireView(needed: readonly IndexKind[], deadline: Deadline, filters: readonly Filter[]): V | Promise<V>;
-  /** The beam width of dense legs for k results; undefined for the default of the index. A promise if the recall must be measured first. */
+  /** The beam width of legs with vectors for k results; undefined for the default of the index. A promise if the recall must be measured first. */
   beamWidth(beam: Beam, k: number, view: V): number | undefined | Promise<number | undefined>;
   /** Finds the records of a view that match a filter. */
   lookUpIn(view: V): FilterLookUp;
@@ -60,6 +60,8 @@ function restrict(plan: Plan, keyFilter: Filter): void {
   plan.filters = plan.queries.map((_, query) => both(keyFilter, plan.filters[query] ?? null));
 }
 
+const hasBeams = (kind: IndexKind): boolean => kindNamed(kind).measuring !== undefined;
+
 /** @param keyFilter the records that the caller sees; null: all. No answer depends on others */
 export async function answer<V extends SearchedView, K extends SearchKind>(
   collection: Searched<V>,
@@ -70,8 +72,7 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
 ): Promise<SearchAnswer<K>> {
   const deadline = Deadline.of(options);
   const planning = deadline.trace?.begin("plan");
-  const planner: Planner<SearchRequest<K>> = planners[kind];
-  const made = planner.plan(collection.definition, request);
+  const made = planSearch(collection.definition, kind, request);
   const planned = "queries" in made ? made : deadline.task.begin(made);
   const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
   checkSize(plan);
@@ -81,7 +82,6 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   }
   if (keyFilter !== null) restrict(plan, keyFilter.at(collection.isTime()));
   const needed = kindsOf(plan);
-  if (planner.index && needed.length === 0) needed.push(planner.index);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
   const filters = plan.filters.filter((filter) => filter !== null);
@@ -89,7 +89,7 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   const view = await collection.acquireView(needed, deadline, filters);
   acquiring?.end();
   try {
-    const beam = needed.includes(kinds.dense)
+    const beam = needed.some(hasBeams)
       ? collection.beamWidth(plan.beam, legDepth(plan, firstDepth(plan)), view)
       : undefined;
     const ef = beam instanceof Promise ? await deadline.race(beam) : beam;
@@ -154,7 +154,7 @@ function* withQuery(
       "positive",
       "and negative have an average that is beyond the range of a 32-bit float; send smaller vectors.",
     );
-  const leg: DenseLeg = { kind: kinds.dense, vector };
+  const leg = kindWith("vectors").vectors.legOf(vector);
   return { ...plan, queries: [[leg]], selection: { ...plan.selection, excluded } };
 }
 

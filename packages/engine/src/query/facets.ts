@@ -9,8 +9,7 @@ import type { Steps } from "../base/steps.ts";
 import { Least } from "../base/top-k.ts";
 import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
-import { indexOfField } from "../index/fields/kind.ts";
-import type { MetadataIndex } from "../index/fields/metadata-index.ts";
+import { type FieldIndex, indexOfField } from "../index/field-index.ts";
 import type { OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { Field } from "../metadata/field.ts";
 import { type FoundValue, MetadataScanner } from "../metadata/scan.ts";
@@ -50,7 +49,7 @@ export function* facetsOf(
 }
 
 /** An index that has the values of its field; one of moments does not have the texts. */
-const countable = (index: MetadataIndex | undefined): MetadataIndex | undefined =>
+const countable = (index: FieldIndex | undefined): FieldIndex | undefined =>
   index?.type === "datetime" ? undefined : index;
 
 /** A field whose values are counted by reading records. */
@@ -81,7 +80,7 @@ class Listed {
 function* countIndexed(
   version: FilteredVersion,
   field: Field,
-  { others, typed }: MetadataIndex,
+  { others, typed }: FieldIndex,
   among: OrdinalBitmap,
   listed: Listed,
 ): Steps<void> {

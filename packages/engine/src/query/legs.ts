@@ -10,7 +10,7 @@ import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion } from "../index/kind.ts";
-import { kindNamed, kindNames } from "../index/registry.ts";
+import { kindNamed, kindsWith } from "../index/registry.ts";
 import type { Metric } from "../vector/metric.ts";
 import type { SearchedView } from "../views/view.ts";
 
@@ -79,10 +79,9 @@ function versionOf(view: SearchedView, kind: IndexKind): SearchedVersion {
 
 /** The metric of the vectors of a view, which has an index of them. */
 export function metricOf(view: SearchedView): Metric {
-  for (const kind of kindNames()) {
-    const reader = view.readerOf(kind);
-    const metric = reader && kindNamed(kind).metric?.(reader);
-    if (metric !== undefined) return metric;
+  for (const { name, vectors } of kindsWith("vectors")) {
+    const reader = view.readerOf(name);
+    if (reader !== undefined) return vectors.metric(reader);
   }
   throw new Error("Invariant broken: the view has no index of vectors");
 }

@@ -6,30 +6,31 @@
 import { checkFields, refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import { type Includable, includable } from "@quiverdb/protocol/shapes/include";
-import { type IndexKind, kinds } from "@quiverdb/protocol/shapes/index-definition";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import type { SearchRequests } from "@quiverdb/protocol/shapes/search";
 import * as search from "@quiverdb/protocol/shapes/search";
+import type { TSchema } from "typebox";
 import { Deadline } from "../base/deadline.ts";
+import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import { both, type Filter } from "../filter/filter.ts";
 import { readFilter } from "../filter/read-filter.ts";
+import { invalid } from "../index/definition-checks.ts";
 import type { Leg } from "../index/kind.ts";
+import { kindSearchedBy, kindsWith, kindWith, type SearchedKind } from "../index/registry.ts";
 import { type Field, fieldNamed } from "../metadata/field.ts";
 import { candidatesFor, diverseMax } from "./diversity.ts";
 import {
-  denseLeg,
   type Examples,
   eachExample,
   eachQuery,
   hybridLegs,
-  invalid,
+  hybridParts,
   queriesPerStep,
-  sparseLeg,
-  syntaxOf,
-  textLeg,
 } from "./query-legs.ts";
 
-/** How thoroughly a dense leg is searched; the first that is given counts. */
+/** How thoroughly vectors are searched; the first that is given counts. */
 export type Beam = {
   /** By reading every vector. */
   exact: boolean;
@@ -42,8 +43,8 @@ export type Beam = {
 export type Fusion = {
   /** k of reciprocal rank fusion, greater than 0. */
   constant: number;
-  /** How much each kind of leg counts, 0 or more. */
-  weights: Readonly<Record<IndexKind, number>>;
+  /** How much each kind of leg counts, by its name, 0 or more. */
+  weights: Readonly<Record<string, number>>;
 };
 
 export type Plan = {
@@ -58,9 +59,11 @@ export type Plan = {
   include: readonly Includable[];
   /** Whether each result is explained. */
   explain: boolean;
-  /** Whether the way of the dense leg through the graph is told; absent: no. */
+  /** The index that it needs also without a leg; absent: none. */
+  index?: IndexKind;
+  /** Whether the way of a leg through a graph is told; absent: no. */
   walk?: boolean;
-  /** How dense legs are searched. */
+  /** How legs with vectors are searched. */
   beam: Beam;
   /** Which records each query may find at all, in the order of the queries; null: every one. */
   filters: readonly (Filter | null)[];
@@ -88,9 +91,10 @@ export type Selection = {
 };
 
 /** Kinds of index that a plan needs. */
-export function kindsOf(plan: Plan): IndexKind[] {
+export function kindsOf({ queries, index }: Plan): IndexKind[] {
   const needed = new Set<IndexKind>();
-  for (const legs of plan.queries) for (const leg of legs) needed.add(leg.kind);
+  for (const legs of queries) for (const leg of legs) needed.add(leg.kind);
+  if (needed.size === 0 && index !== undefined) needed.add(index);
   return [...needed];
 }
 
@@ -104,7 +108,9 @@ export function checkSize({ queries, topK, selection }: Plan): void {
     );
 }
 
+/** The options that searches share, as far as their shapes have them, which are checked before. */
 type Common = {
+  diversity?: number | null;
   top_k?: number | null;
   return_raw_text?: boolean | null;
   explain?: boolean | null;
@@ -115,6 +121,10 @@ type Common = {
   group_size?: number | null;
 };
 type Tuning = { ef_search?: number | null; exact?: boolean | null; recall_target?: number | null };
+type Walked = { walk?: boolean | null };
+/** A request, or a query of a batch, with a filter. */
+type Filtered = { filter?: unknown };
+type Request = Common & Tuning & Walked & Filtered;
 
 const untuned: Beam = { exact: false, efSearch: null, recallTarget: null };
 
@@ -126,12 +136,12 @@ function integerIn(value: number | null | undefined, path: string, from: number,
 
 type CommonPlan = Pick<Plan, "topK" | "selection" | "include" | "returnRawText" | "explain" | "deadline">;
 
-function common(request: Common): CommonPlan {
+function common(definition: CollectionDefinition, request: Common): CommonPlan {
   integerIn(request.top_k, "top_k", 1, limits.topKMax);
   checkInclude(request.include);
   return {
     topK: request.top_k ?? limits.topKDefault,
-    selection: selectionOf(request),
+    selection: selectionOf(definition, request),
     include: request.include ?? [],
     returnRawText: request.return_raw_text ?? false,
     explain: request.explain ?? false,
@@ -139,7 +149,10 @@ function common(request: Common): CommonPlan {
   };
 }
 
-function selectionOf({ top_k, score_threshold, offset, group_by, group_size }: Common): Selection {
+function selectionOf(
+  definition: CollectionDefinition,
+  { top_k, score_threshold, offset, group_by, group_size, diversity }: Common,
+): Selection {
   integerIn(offset, "offset", 0, limits.topKMax);
   integerIn(group_size, "group_size", 1, limits.groupSizeMax);
   if (group_size != null && group_by == null)
@@ -156,8 +169,8 @@ function selectionOf({ top_k, score_threshold, offset, group_by, group_size }: C
     scoreMin: score_threshold ?? Number.NEGATIVE_INFINITY,
     offset: offset ?? 0,
     excluded: new Set(),
-    diversity: null,
     group: group_by == null ? null : { field: groupField(group_by), size: group_size ?? 1 },
+    diversity: diversityOf(definition, diversity, last),
   };
 }
 
@@ -181,47 +194,26 @@ function beamOf({ ef_search, exact, recall_target }: Tuning): Beam {
   integerIn(ef_search, "ef_search", 1, limits.efMax);
   if (recall_target != null && !(recall_target > 0 && recall_target <= 1))
     throw invalid("recall_target", `is ${recall_target}; expected a number greater than 0, at most 1.`);
+  if (exact == null && ef_search == null && recall_target == null) return untuned;
   return { exact: exact ?? false, efSearch: ef_search ?? null, recallTarget: recall_target ?? null };
 }
 
-/** The common part of the plan of a dense search. */
-function commonDense(
-  definition: CollectionDefinition,
-  request: Common & { diversity?: number | null },
-): CommonPlan {
-  const plan = common(request);
-  const share = request.diversity ?? 0;
+/** @param results that are returned and left out */
+function diversityOf(
+  { dimension }: CollectionDefinition,
+  diversity: number | null | undefined,
+  results: number,
+): Selection["diversity"] {
+  const share = diversity ?? 0;
   if (!(share >= 0 && share <= 1)) throw invalid("diversity", `is ${share}; expected a number from 0 to 1.`);
-  if (share === 0) return plan;
-  const results = plan.selection.offset + plan.topK;
-  const dimension = definition.dimension ?? 1;
-  const most = diverseMax(dimension);
+  if (share === 0) return null;
+  const most = diverseMax(dimension ?? 1);
   if (results > most)
     throw invalid(
       "top_k",
       `and offset are ${results} together; with diversity at most ${most} in this collection.`,
     );
-  const diversity = { share, candidates: candidatesFor(results, dimension) };
-  return { ...plan, selection: { ...plan.selection, diversity } };
-}
-
-function thresholdOf(value: number | null | undefined, path: string): number {
-  const threshold = value ?? 0;
-  if (!(threshold >= 0 && threshold <= 1))
-    throw invalid(path, `is ${threshold}; expected a number from 0 to 1.`);
-  return threshold;
-}
-
-/** A request, or a query of a batch, with a filter. */
-type Filtered = { filter?: unknown };
-
-/** The plan of one query with its filter, which is read in steps; at once if there is none. */
-function withFilter({ filter }: Filtered, plan: Plan): Plan | Steps<Plan> {
-  return filter === null || filter === undefined ? plan : readPlanFilter(plan, filter);
-}
-
-function* readPlanFilter(plan: Plan, filter: unknown): Steps<Plan> {
-  return { ...plan, filters: [yield* readFilter(filter)] };
+  return { share, candidates: candidatesFor(results, dimension ?? 1) };
 }
 
 /** The filters of a batch: of each query its own and that of the request. */
@@ -241,18 +233,62 @@ function* batchFilters(
   return filters;
 }
 
-function planDense(definition: CollectionDefinition, request: search.DenseSearch): Plan | Steps<Plan> {
-  checkFields(search.DenseSearch, request);
+/** A search for one thing, of one kind of index; at once, if nothing of it takes long. */
+function planSingle(
+  { searching }: SearchedKind,
+  definition: CollectionDefinition,
+  request: Request,
+): Plan | Steps<Plan> {
   const beam = beamOf(request);
-  const leg = denseLeg(definition, request.query_vector, "query_vector");
-  const rest = commonDense(definition, request);
+  const leg = searching.single.leg(definition, request, searching.options?.(request));
+  if (!("kind" in leg)) return planSteps(leg, definition, request, beam);
+  const rest = common(definition, request);
   const walk = request.walk ?? false;
-  return withFilter(request, { queries: [[leg]], filters: [], ...rest, walk, beam, fusion: null });
+  const plan: Plan = { queries: [[leg]], filters: [], ...rest, walk, beam, fusion: null };
+  return request.filter == null ? plan : withFilter(plan, request.filter);
+}
+
+function* withFilter(plan: Plan, filter: unknown): Steps<Plan> {
+  return { ...plan, filters: [yield* readFilter(filter)] };
+}
+
+function* planSteps(
+  making: Steps<Leg>,
+  definition: CollectionDefinition,
+  request: Request,
+  beam: Beam,
+): Steps<Plan> {
+  const leg = yield* making;
+  const filters = [yield* readFilter(request.filter)];
+  const walk = request.walk ?? false;
+  return { queries: [[leg]], filters, ...common(definition, request), walk, beam, fusion: null };
+}
+
+function* alone(making: Steps<Leg>): Steps<Leg[]> {
+  return [yield* making];
+}
+
+/** The same for many things. */
+function* planBatch(
+  { name, searching: { batch, options: optionsOf } }: SearchedKind,
+  definition: CollectionDefinition,
+  request: Request,
+): Steps<Plan> {
+  invariant(batch !== undefined, `there is no batch of searches of the ${name} index`);
+  const beam = beamOf(request);
+  const options = optionsOf?.(request);
+  const given = (request as Readonly<Record<string, readonly unknown[]>>)[batch.queries];
+  const queries = yield* eachQuery(given, batch.queries, (query, path) => {
+    const leg = batch.leg(definition, query, path, options);
+    return "kind" in leg ? [leg] : alone(leg);
+  });
+  const filters = yield* batchFilters(request, given, batch.queries);
+  return { queries, filters, index: name, ...common(definition, request), beam, fusion: null };
 }
 
 function planNeighbors(
   definition: CollectionDefinition,
-  { vector_id, ...request }: NeighborsOfRecord,
+  { vector_id, ...request }: SearchRequests["neighbors"],
 ): Steps<Plan> {
   checkFields(search.Neighbors, request);
   return planExamples(definition, { ...request, positive: [vector_id] }, "vector_id");
@@ -278,85 +314,27 @@ function* planExamples(
     throw invalid("positive", "is empty; expected at least one id or vector that results should be like.");
   const negative = yield* eachExample(definition, request.negative ?? [], "negative", path);
   const filters = [yield* readFilter(request.filter)];
-  const rest = commonDense(definition, request);
+  const rest = common(definition, request);
   const walk = request.walk ?? false;
-  return { queries: [[]], examples: { positive, negative }, filters, ...rest, walk, beam, fusion: null };
+  const examples = { positive, negative };
+  const index = kindWith("vectors").name;
+  return { queries: [[]], examples, index, filters, ...rest, walk, beam, fusion: null };
 }
 
 /** Validates a request to measure recall. */
-export function planRecall(request: {
-  sample?: number | null;
-  top_k?: number | null;
-  ef_search?: number | null;
-}): { sample: number; topK: number; efSearch: number | undefined } {
+export function planRecall(
+  definition: CollectionDefinition,
+  request: { sample?: number | null; top_k?: number | null; ef_search?: number | null },
+): { sample: number; topK: number; efSearch: number | undefined } {
   refuseUnknownOptions(request, ["sample", "top_k", "ef_search"]);
   integerIn(request.sample, "sample", 1, limits.recallSampleMax);
   integerIn(request.ef_search, "ef_search", 1, limits.efMax);
-  const { topK } = common({ top_k: request.top_k ?? null });
+  const { topK } = common(definition, { top_k: request.top_k ?? null });
   return {
     sample: request.sample ?? limits.recallSampleDefault,
     topK,
     efSearch: request.ef_search ?? undefined,
   };
-}
-
-function* planBatchDense(definition: CollectionDefinition, request: search.BatchDenseSearch): Steps<Plan> {
-  checkFields(search.BatchDenseSearch, request);
-  const beam = beamOf(request);
-  const queries = yield* eachQuery(request.queries, "queries", (query, path) => [
-    denseLeg(definition, query?.vector, `${path}.vector`),
-  ]);
-  const filters = yield* batchFilters(request, request.queries, "queries");
-  return { queries, filters, ...commonDense(definition, request), beam, fusion: null };
-}
-
-function planSparse(definition: CollectionDefinition, request: search.SparseSearch): Plan | Steps<Plan> {
-  checkFields(search.SparseSearch, request);
-  const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
-  const leg = sparseLeg(definition, request.query_terms, threshold, "query_terms");
-  return withFilter(request, {
-    queries: [[leg]],
-    filters: [],
-    ...common(request),
-    beam: untuned,
-    fusion: null,
-  });
-}
-
-function* planBatchSparse(definition: CollectionDefinition, request: search.BatchSparseSearch): Steps<Plan> {
-  checkFields(search.BatchSparseSearch, request);
-  const threshold = thresholdOf(request.early_terminate_threshold, "early_terminate_threshold");
-  const queries = yield* eachQuery(request.query_terms_list, "query_terms_list", (query, path) => [
-    Array.isArray(query)
-      ? sparseLeg(definition, query, threshold, path)
-      : sparseLeg(definition, query?.query_terms, threshold, `${path}.query_terms`),
-  ]);
-  const filters = yield* batchFilters(request, request.query_terms_list, "query_terms_list");
-  return { queries, filters, ...common(request), beam: untuned, fusion: null };
-}
-
-function* planText(definition: CollectionDefinition, request: search.TextSearch): Steps<Plan> {
-  checkFields(search.TextSearch, request);
-  const text = request.query ?? request.query_text;
-  if (text === null || text === undefined)
-    throw invalid("query", "is missing; expected the text to search for, a string.");
-  const leg = yield* textLeg(definition, text, syntaxOf(request), "query");
-  const filters = [yield* readFilter(request.filter)];
-  return { queries: [[leg]], filters, ...common(request), beam: untuned, fusion: null };
-}
-
-function* planBatchText(definition: CollectionDefinition, request: search.BatchTextSearch): Steps<Plan> {
-  checkFields(search.BatchTextSearch, request);
-  const syntax = syntaxOf(request);
-  const queries = yield* eachQuery(request.queries, "queries", function* (query, path) {
-    const leg =
-      typeof query === "object" && query !== null
-        ? textLeg(definition, query.query, syntax, `${path}.query`)
-        : textLeg(definition, query, syntax, path);
-    return [yield* leg];
-  });
-  const filters = yield* batchFilters(request, request.queries, "queries");
-  return { queries, filters, ...common(request), beam: untuned, fusion: null };
 }
 
 type FusionOptions = Pick<search.HybridSearch, "fusion_constant_k" | "fusion_weights">;
@@ -365,97 +343,69 @@ function fusionOf({ fusion_constant_k, fusion_weights }: FusionOptions): Fusion 
   const constant = fusion_constant_k ?? limits.fusionConstantDefault;
   if (!(constant > 0) || !Number.isFinite(constant))
     throw invalid("fusion_constant_k", `is ${constant}; expected a finite number greater than 0.`);
-  const weight = (name: "dense" | "sparse" | "text") => {
-    const value = fusion_weights?.[name] ?? 1;
+  const given = fusion_weights as Readonly<Record<string, number | null>> | null | undefined;
+  const weights: Record<string, number> = {};
+  for (const { name, searching } of kindsWith("searching")) {
+    if (searching.hybrid === undefined) continue;
+    const { weight } = searching.hybrid;
+    const value = given?.[weight] ?? 1;
     if (!(value >= 0) || !Number.isFinite(value))
-      throw invalid(`fusion_weights.${name}`, `is ${value}; expected a finite number, 0 or greater.`);
-    return value;
-  };
-  return {
-    constant,
-    weights: {
-      [kinds.dense]: weight("dense"),
-      [kinds.sparse]: weight("sparse"),
-      [kinds.text]: weight("text"),
-    },
-  };
-}
-
-function hybridOptions(request: Pick<search.HybridSearch, "sparse_early_terminate_threshold" | "syntax">): {
-  threshold: number;
-  syntax: search.TextSyntax;
-} {
-  const path = "sparse_early_terminate_threshold";
-  return { threshold: thresholdOf(request[path], path), syntax: syntaxOf(request) };
+      throw invalid(`fusion_weights.${weight}`, `is ${value}; expected a finite number, 0 or greater.`);
+    weights[name] = value;
+  }
+  return { constant, weights };
 }
 
 export function* planHybrid(definition: CollectionDefinition, request: search.HybridSearch): Steps<Plan> {
   checkFields(search.HybridSearch, request);
   const beam = beamOf(request);
-  const options = hybridOptions(request);
-  const legs = yield* hybridLegs(definition, request, options, (name) => name);
+  const legs = yield* hybridLegs(definition, request, hybridParts(request), (name) => name);
   const filters = [yield* readFilter(request.filter)];
-  return { queries: [legs], filters, ...common(request), beam, fusion: fusionOf(request) };
+  return { queries: [legs], filters, ...common(definition, request), beam, fusion: fusionOf(request) };
 }
 
 function* planBatchHybrid(definition: CollectionDefinition, request: search.BatchHybridSearch): Steps<Plan> {
   checkFields(search.BatchHybridSearch, request);
   const beam = beamOf(request);
-  const options = hybridOptions(request);
+  const parts = hybridParts(request);
   const queries = yield* eachQuery(request.queries, "queries", (query, path) =>
-    hybridLegs(definition, query ?? {}, options, (name) => `${path}.${name}`),
+    hybridLegs(definition, query ?? {}, parts, (name) => `${path}.${name}`),
   );
   const filters = yield* batchFilters(request, request.queries, "queries");
-  return { queries, filters, ...common(request), beam, fusion: fusionOf(request) };
+  return { queries, filters, ...common(definition, request), beam, fusion: fusionOf(request) };
 }
 
-export type NeighborsOfRecord = search.Neighbors & { readonly vector_id: string };
-
-type Requests = {
-  dense: search.DenseSearch;
-  batchDense: search.BatchDenseSearch;
-  sparse: search.SparseSearch;
-  batchSparse: search.BatchSparseSearch;
-  text: search.TextSearch;
-  batchText: search.BatchTextSearch;
-  hybrid: search.HybridSearch;
-  batchHybrid: search.BatchHybridSearch;
-  /** Records that are like the positive examples and unlike the negative ones; the examples themselves are not among them. */
-  recommend: search.Recommend;
-  /** The records whose dense vectors are nearest to that of a record, without itself. */
-  neighbors: NeighborsOfRecord;
-};
-
 /** Ways to search a collection. */
-export type SearchKind = keyof Requests;
-export type SearchRequest<K extends SearchKind> = Requests[K];
+export type SearchKind = keyof SearchRequests;
+export type SearchRequest<K extends SearchKind> = SearchRequests[K];
 export type SearchAnswer<K extends SearchKind> = K extends `batch${string}`
   ? search.BatchSearchResponse
   : search.SearchResponse;
 
-export type Planner<Request> = {
-  /** Checks the request; in steps where that may take long. */
-  plan(definition: CollectionDefinition, request: Request): Plan | Steps<Plan>;
-  /** Has many queries. */
-  readonly isBatch?: true;
-  /** The index that is required even without a query. */
-  readonly index?: IndexKind;
+/** The searches that ask for no single kind. */
+const joint: Readonly<
+  Record<string, (definition: CollectionDefinition, request: never) => Plan | Steps<Plan>>
+> = {
+  hybrid: planHybrid,
+  batchHybrid: planBatchHybrid,
+  recommend: planRecommend,
+  neighbors: planNeighbors,
 };
 
-/** How each kind of search is planned. */
-export const planners: { readonly [K in SearchKind]: Planner<Requests[K]> } = {
-  dense: { plan: planDense },
-  batchDense: { plan: planBatchDense, isBatch: true, index: kinds.dense },
-  sparse: { plan: planSparse },
-  batchSparse: { plan: planBatchSparse, isBatch: true, index: kinds.sparse },
-  text: { plan: planText },
-  batchText: { plan: planBatchText, isBatch: true, index: kinds.text },
-  hybrid: { plan: planHybrid },
-  batchHybrid: { plan: planBatchHybrid, isBatch: true },
-  recommend: { plan: planRecommend, index: kinds.dense },
-  neighbors: { plan: planNeighbors, index: kinds.dense },
-};
+/** Checks a request and plans it; in steps where that may take long. @throws invalid_request and others, with the position */
+export function planSearch<K extends SearchKind>(
+  definition: CollectionDefinition,
+  name: K,
+  request: SearchRequest<K>,
+): Plan | Steps<Plan> {
+  if (name in joint) return joint[name](definition, request as never);
+  const kind = kindSearchedBy(name);
+  const { single, batch } = kind.searching;
+  const isSingle = single.name === name;
+  checkFields(isSingle ? single.shape : (batch?.shape as TSchema), request);
+  return isSingle ? planSingle(kind, definition, request) : planBatch(kind, definition, request);
+}
 
 /** The answer to a request from the answers to its queries. */
-export const answerOf = <K extends SearchKind>(kind: K, answers: search.SearchResponse[]): SearchAnswer<K> =>
-  (planners[kind].isBatch ? answers : answers[0]) as SearchAnswer<K>;
+export const answerOf = <K extends SearchKind>(name: K, answers: search.SearchResponse[]): SearchAnswer<K> =>
+  (name.startsWith("batch") ? answers : answers[0]) as SearchAnswer<K>;

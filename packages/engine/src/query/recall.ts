@@ -11,7 +11,7 @@ import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
 import type { Beams, Kind, Leg, LegOptions } from "../index/kind.ts";
-import { kindNamed, kindNames } from "../index/registry.ts";
+import { kindsWith, kindWith } from "../index/registry.ts";
 import type { View } from "../views/view.ts";
 import { Legs } from "./legs.ts";
 import type { Beam } from "./plan.ts";
@@ -33,11 +33,9 @@ export type RecallMeasurement = {
 
 /** The index of a view that is measured, and how. The view must have one. */
 function measuredIn(view: View): { kind: Kind; measuring: NonNullable<Kind["measuring"]>; beams: Beams } {
-  for (const name of kindNames()) {
-    const kind = kindNamed(name);
-    const index = view.indexes[name];
-    if (index === undefined || kind.measuring === undefined) continue;
-    return { kind, measuring: kind.measuring, beams: kind.measuring.beams(index) };
+  for (const kind of kindsWith("measuring")) {
+    const index = view.indexes[kind.name];
+    if (index !== undefined) return { kind, measuring: kind.measuring, beams: kind.measuring.beams(index) };
   }
   throw new Error("Invariant broken: the view has no index whose recall is measured");
 }
@@ -225,7 +223,14 @@ export class BeamTable {
   }
 }
 
-/** The beam width of dense legs; undefined for the default of the index. A promise if the recall must be measured first. */
+/** The recall that searches should reach which set neither it nor a beam; null: none. */
+export function recallTargetOf(definitions: Readonly<IndexDefinitions>): number | null {
+  const { name, measuring } = kindWith("measuring");
+  const definition = definitions[name];
+  return definition === undefined ? null : measuring.targetOf(definition);
+}
+
+/** The beam width of legs with vectors; undefined for the default of the index. A promise if the recall must be measured first. */
 export function beamWidth(
   { exact, efSearch, recallTarget }: Beam,
   k: number,
@@ -234,6 +239,6 @@ export function beamWidth(
   beams: BeamTable,
 ): number | undefined | Promise<number | undefined> {
   if (exact || efSearch !== null) return efSearch ?? undefined;
-  const target = recallTarget ?? definitions.dense?.index.properties.recall_target ?? null;
+  const target = recallTarget ?? recallTargetOf(definitions);
   return target === null ? undefined : beams.efFor(target, k, view, () => view.pin());
 }

@@ -11,9 +11,7 @@ import { Greatest, Least } from "../base/top-k.ts";
 import { RecordReader } from "../collection/record.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { FieldType } from "../filter/condition.ts";
-import { indexOfField } from "../index/fields/kind.ts";
-import { type TypedValues, ValueFinder } from "../index/fields/metadata-index.ts";
-import type { ValuePart } from "../index/fields/value-sets.ts";
+import { type FieldValues, indexOfField, ValueFinder, type ValuePart } from "../index/field-index.ts";
 import { BitmapBuilder, type OrdinalBitmap } from "../index/ordinal-bitmap.ts";
 import type { Field } from "../metadata/field.ts";
 import type { FilteredVersion } from "./filter/matching.ts";
@@ -200,7 +198,7 @@ class Walk {
   }
 
   /** The parts of the index that have the values from the cursor's on, in order. */
-  *parts({ type, values }: TypedValues): Steps<Iterable<ValuePart<Value | boolean>>> {
+  *parts({ type, values }: FieldValues): Steps<Iterable<ValuePart<Value | boolean>>> {
     if (type === "keyword") {
       const numbers = yield* values.sorted();
       const [from, end] = this.#range(numbers.length, (text) => values.placeIn(numbers, text));

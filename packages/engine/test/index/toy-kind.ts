@@ -1,9 +1,14 @@
 // A kind of index for tests: which records have a text of a given length?
 //
-// It proves that a kind is one object: a collection can do everything with it that it does with other indexes.
+// It proves that a kind is one object: a collection can do everything with it that it does with other indexes. To be searched over HTTP, it has
+// shapes and an operation beside (packages/server/test/toy-kind.test.ts).
 
+import { Fields } from "@quiverdb/protocol/shapes/common";
 import type { IndexKind, SparseIndex } from "@quiverdb/protocol/shapes/index-definition";
+import { TextSearch } from "@quiverdb/protocol/shapes/search";
+import Type, { type Static } from "typebox";
 import { type Index, seenAndAllowed } from "../../src/index/contract.ts";
+import { invalid } from "../../src/index/definition-checks.ts";
 import type { Kind, Leg, PreparedRecords } from "../../src/index/kind.ts";
 
 export const toyName = "toy" as IndexKind;
@@ -14,6 +19,16 @@ export const toyCalls = { made: 0, restored: 0, saved: 0, closed: 0 };
 /** Records whose texts have this many characters. */
 export interface ToyLeg extends Leg {
   readonly length: number;
+}
+
+const { query: _, query_text: __, syntax: ___, ...common } = TextSearch.properties;
+
+export const ToySearch = Fields({ length: Type.Integer(), ...common });
+export const BatchToySearch = Fields({ queries: Type.Array(Type.Integer()), ...common });
+
+function legOf(length: unknown, path: string): ToyLeg {
+  if (typeof length !== "number" || length < 0) throw invalid(path, `is ${length}; expected 0 or more.`);
+  return { kind: toyName, length };
 }
 
 type ToyState = { readonly end: number; readonly lengths: readonly (readonly [number, number])[] };
@@ -70,8 +85,8 @@ export class Toy implements Index {
 
 export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
   name: toyName,
-  define: (_collection, given) => given as SparseIndex,
-  automatic: { name: "toy", quantization: 64, sample_threshold: 1 },
+  define: () => ({ name: "toy", quantization: 64, sample_threshold: 1 }),
+  automatic: { definition: {}, isWanted: () => false },
   table: "records",
   countOf: ({ text }) => text,
   blueprint: () => ({
@@ -120,6 +135,19 @@ export const toyKind: Kind<SparseIndex, Toy, ToyState, PreparedRecords, Toy> = {
       return ordinals.map(() => ({ length: (legs as readonly ToyLeg[])[leg].length }));
     },
   }),
+  searching: {
+    single: {
+      name: "toy",
+      shape: ToySearch,
+      leg: (_collection, { length }: Static<typeof ToySearch>) => legOf(length, "length"),
+    },
+    batch: {
+      name: "batchToy",
+      shape: BatchToySearch,
+      queries: "queries",
+      leg: (_collection, length, path) => legOf(length, path),
+    },
+  },
   growth: (recordBytes, records) => recordBytes * records,
   status: () => ({ served_by: "toys" }),
   postings: (index) => ({

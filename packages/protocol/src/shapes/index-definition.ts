@@ -5,7 +5,8 @@ import { limits } from "../limits.ts";
 import { Defaulted, Fields, Maybe, OneOf } from "./common.ts";
 
 export const metricNames = ["cosine", "euclidean", "dot_product"] as const;
-export const denseDataTypes = ["binary", "quaternay", "octal", "u8", "f16", "f32"] as const;
+/** Types of codes. Published clients spell `quaternary` as `quaternay`. */
+export const denseDataTypes = ["binary", "quaternary", "quaternay", "octal", "u8", "f16", "f32"] as const;
 export const sparseLevels = [16, 32, 64, 128, 256] as const;
 
 /** The three kinds of index of which a collection has one, with their names in a path, in the response of Get index and in the code. */
@@ -41,7 +42,11 @@ const QuantizationProperties = Fields({
     ...SampleThreshold,
     description: `Number of vectors that \`auto\` samples before it chooses the type. Default ${limits.sampleThresholdDefault}.`,
   }),
-  data_type: Maybe(OneOf(denseDataTypes, { description: "Required for scalar." })),
+  data_type: Maybe(
+    OneOf(denseDataTypes, {
+      description: "Required for scalar. `quaternay` is another spelling of `quaternary`.",
+    }),
+  ),
   range: Maybe(Range),
 });
 const quantizationType = OneOf(["auto", "scalar"]);
@@ -448,6 +453,14 @@ export type IndexDefinitions = {
   dense?: DenseIndex;
   sparse?: SparseIndex;
   "tf-idf"?: TextIndex;
+  [name: MetadataIndexName]: MetadataDefinition;
+};
+export type IndexDefinition = NonNullable<IndexDefinitions[IndexKind]>;
+/** What each kind of index is created with. */
+export type NewIndexes = {
+  dense: CreateDenseIndex;
+  sparse: CreateSparseIndex;
+  "tf-idf": CreateTextIndex;
   [name: MetadataIndexName]: MetadataDefinition;
 };
 export type IndexStatus = Static<typeof IndexStatus>;

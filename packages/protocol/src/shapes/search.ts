@@ -477,6 +477,21 @@ export type TextSearch = Static<typeof TextSearch>;
 export type BatchTextSearch = Static<typeof BatchTextSearch>;
 export type HybridSearch = Static<typeof HybridSearch>;
 export type BatchHybridSearch = Static<typeof BatchHybridSearch>;
+/** What each search takes. */
+export type SearchRequests = {
+  dense: DenseSearch;
+  batchDense: BatchDenseSearch;
+  sparse: SparseSearch;
+  batchSparse: BatchSparseSearch;
+  text: TextSearch;
+  batchText: BatchTextSearch;
+  hybrid: HybridSearch;
+  batchHybrid: BatchHybridSearch;
+  /** Records that are like the positive examples and unlike the negative ones; the examples themselves are not among them. */
+  recommend: Recommend;
+  /** The records whose dense vectors are nearest to that of a record, without itself. */
+  neighbors: Neighbors & { readonly vector_id: string };
+};
 export type Explanation = Static<typeof Explanation>;
 export type FilterExplanation = Static<typeof FilterExplanation>;
 export type LegWork = Static<typeof LegWork>;

@@ -81,7 +81,13 @@ async function fill(name = "c", records = 60): Promise<void> {
     config: {},
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, positions: true });
+  await collection.createIndex("tf-idf", {
+    name: "t",
+    sample_threshold: 1,
+    k1: 1.2,
+    b: 0.75,
+    positions: true,
+  });
   await collection.upsert(Array.from({ length: records }, (_, i) => record(i)));
   await collection.upsert([record(3), record(4)]);
   await collection.delete("v5");
@@ -174,7 +180,7 @@ it("[Z1] a live check compares the dense graph, while other requests continue", 
   });
   const collection = database.collection("c");
   const plain = (i: number) => ({ ...record(i), text: null });
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: "cosine",
     quantization: { type: "auto", properties: { sample_threshold: 50 } },
@@ -215,7 +221,7 @@ it("[Z6] a collection that is unloaded while it is checked is checked as an unlo
     config: {},
   });
   const collection = database.collection("c");
-  await collection.createTextIndex({ name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
   await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));
   const compared = new Set<number>();
   // At many moments of a check: before its view, while it compares, after that.

@@ -5,37 +5,28 @@ import { checkFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import {
   AnalyzeText,
-  type CreateDenseIndex,
-  type CreateSparseIndex,
-  type CreateTextIndex,
+  type IndexDefinition,
   type Indexes,
   type IndexKind,
   type IndexStatus,
   isMetadataIndex,
-  kinds,
   type MetadataDefinition,
   MetadataIndex,
   type MetadataIndexes,
   metadataPrefix,
   type TextAnalysis,
-  type TextIndex,
 } from "@quiverdb/protocol/shapes/index-definition";
 import { compareText } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import type { Steps } from "../../base/steps.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { Head } from "../../collection/head.ts";
 import type { NewIndex } from "../../index/kind.ts";
-import { kindNamed } from "../../index/registry.ts";
+import { kindNamed, kindWith } from "../../index/registry.ts";
 import { building } from "../../indexing/index-updaters.ts";
 import { indexing } from "../../indexing/indexer.ts";
 import { collectGarbage } from "../../process/collect-garbage.ts";
 import { requireIndexes } from "../../query/legs.ts";
-import { checkText } from "../../query/query-legs.ts";
-import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
-import { isRun, placesOfRun } from "../../text/grams.ts";
-import { tokenizeInSteps } from "../../text/tokenize.ts";
 import { failingTasks } from "../failing-tasks.ts";
 import { makeUpdater } from "../updaters.ts";
 import type { LoadState } from "./load-state.ts";
@@ -66,25 +57,13 @@ export class IndexAdministration {
     this.#onCreated = onCreated;
   }
 
-  createDenseIndex(definition: CreateDenseIndex): Promise<void> {
-    return this.#createIndex(kinds.dense, definition);
-  }
-
-  createSparseIndex(definition: CreateSparseIndex): Promise<void> {
-    return this.#createIndex(kinds.sparse, definition);
-  }
-
-  createTextIndex(definition: CreateTextIndex): Promise<void> {
-    return this.#createIndex(kinds.text, definition);
-  }
-
-  /** Creates the indexes that `auto_create_index` requests. */
+  /** Creates the index that a collection of this kind is created with. */
   async createAutomatic(kind: IndexKind): Promise<void> {
     const { automatic } = kindNamed(kind);
-    if (automatic !== undefined) await this.#createIndex(kind, automatic);
+    if (automatic !== undefined) await this.createIndex(kind, automatic.definition);
   }
 
-  #createIndex(index: IndexKind, given: NewIndex): Promise<void> {
+  createIndex(index: IndexKind, given: NewIndex): Promise<void> {
     return this.#state.gate.pass(async () => {
       const definition = kindNamed(index).define(this.#state.definition, given);
       await this.#load.inTurn(async () => {
@@ -154,7 +133,7 @@ export class IndexAdministration {
         `The collection has ${definitions.length} metadata indexes, the most that are possible. Delete one first.`,
         { path: "field", maximum: limits.metadataIndexesMax },
       );
-    await this.#createIndex(kind.name, { field, type });
+    await this.createIndex(kind.name, { field, type });
   }
 
   #metadataDefinitions(): MetadataDefinition[] {
@@ -252,29 +231,13 @@ export class IndexAdministration {
 
   async analyzeText(request: AnalyzeText, options?: CallOptions): Promise<TextAnalysis> {
     checkFields(AnalyzeText, request);
-    const { text } = request;
     const { task } = Deadline.of(options);
-    checkText(text, "text");
-    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
-    requireIndexes(definitions, [kinds.text], this.#state.name);
-    const { language, stop_words } = definitions[kinds.text] as TextIndex;
-    const analyzer = createAnalyzer(language ?? "english", stop_words);
-    const words = await task.finish(tokenizeInSteps(text));
-    return { language: language ?? "english", terms: await task.finish(analyzeInSteps(analyzer, words)) };
+    const { name, analyze } = kindWith("analyze");
+    const definition = () => {
+      const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
+      requireIndexes(definitions, [name], this.#state.name);
+      return definitions[name] as IndexDefinition;
+    };
+    return task.finish(analyze(request.text, definition));
   }
-}
-
-/** Words that are analysed at a step. */
-const wordsPerStep = 1_024;
-
-function* analyzeInSteps(analyzer: Analyzer, words: readonly string[]): Steps<TextAnalysis["terms"]> {
-  const terms: TextAnalysis["terms"] = [];
-  let place = 0;
-  for (let from = 0; from < words.length; from += wordsPerStep) {
-    const some = words.slice(from, from + wordsPerStep);
-    for (const each of analyzer.analyze(some)) terms.push({ ...each, position: place + each.position });
-    for (const word of some) place += isRun(word) ? placesOfRun(word) : 1;
-    yield;
-  }
-  return terms;
 }

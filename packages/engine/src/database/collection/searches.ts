@@ -3,7 +3,7 @@
 // Its definitions, its table of beam widths, and views: at the newest version that any client has seen or is acknowledged.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { type IndexKind, kinds, type Recall } from "@quiverdb/protocol/shapes/index-definition";
+import type { IndexKind, Recall } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { turned } from "../../base/scheduler.ts";
@@ -17,6 +17,7 @@ import type { KeyFilter } from "../../collection/key-filter.ts";
 import { type IsTime, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
+import { kindWith } from "../../index/registry.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
 import { answer, type Searched } from "../../query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
@@ -38,7 +39,7 @@ export class Searches implements Searched<View> {
   readonly #load: LoadState;
   /** Cached for searches. Other callers get freshly read definitions. */
   readonly #indexDefinitions = new IndexDefinitionsReader();
-  /** Beam widths by recall, for the current dense index. */
+  /** Beam widths by recall, for the current index. */
   beams = new BeamTable();
   /** The last measurement of recall that was requested. */
   #recalls: Promise<unknown> = Promise.resolve();
@@ -153,7 +154,7 @@ export class Searches implements Searched<View> {
   ): Promise<Recall> {
     return this.#state.gate.pass(() => {
       const deadline = Deadline.of(call);
-      const request = plan.planRecall(options);
+      const request = plan.planRecall(this.definition, options);
       // One at a time: each may run thousands of exact searches.
       const measured = this.#recalls.then(() => this.#measureRecall(request, deadline));
       this.#recalls = measured.catch(() => undefined);
@@ -166,7 +167,7 @@ export class Searches implements Searched<View> {
     deadline: Deadline,
   ): Promise<Recall> {
     deadline.check();
-    const view = await this.acquireView([kinds.dense], deadline);
+    const view = await this.acquireView([kindWith("measuring").name], deadline);
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.readTxn), this.beams);

@@ -26,17 +26,12 @@ import {
 } from "../../collection/change-matching.ts";
 import { readHead } from "../../collection/head.ts";
 import { type KeyFilter, KeyFilterRules, type WriterKeyFilter, within } from "../../collection/key-filter.ts";
-import {
-  checkId,
-  encodeDelete,
-  encodeUpsertsInSteps,
-  invalid,
-  type VectorWrite,
-} from "../../collection/schema.ts";
+import { checkId, encodeDelete, encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { invalidFilter } from "../../filter/condition.ts";
 import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import { findVisible, told } from "../../query/filter/warnings.ts";
+import { invalid } from "../../vector/given.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 

@@ -51,7 +51,13 @@ async function makeCollection(name = "c"): Promise<Collection> {
     store_raw_text: true,
   });
   const collection = database.collection(name);
-  await collection.createTextIndex({ name: "t", sample_threshold: 1, k1: 1.2, b: 0.75, language: "none" });
+  await collection.createIndex("tf-idf", {
+    name: "t",
+    sample_threshold: 1,
+    k1: 1.2,
+    b: 0.75,
+    language: "none",
+  });
   return collection;
 }
 

@@ -17,6 +17,7 @@ import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Searched } from "../../query/answer.ts";
 import type { FilterLookUp } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
+import { recallTargetOf } from "../../query/recall.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import { AttachedView, NeedsOwner } from "./attached-view.ts";
 import {
@@ -162,7 +163,7 @@ export class AttachedCollection implements Searched<AttachedView> {
 
   beamWidth({ exact, efSearch, recallTarget }: Beam, _k: number, view: AttachedView): number | undefined {
     if (exact || efSearch !== null) return efSearch ?? undefined;
-    const target = recallTarget ?? view.definitions.dense?.index.properties.recall_target ?? null;
+    const target = recallTarget ?? recallTargetOf(view.definitions);
     if (target !== null) throw new NeedsOwner("the owner knows which beam reaches a recall");
     return undefined;
   }

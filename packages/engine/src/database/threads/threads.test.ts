@@ -86,14 +86,14 @@ async function makeCollection(name = "c"): Promise<Collection> {
     config: {},
   });
   const collection = database.collection(name);
-  await collection.createDenseIndex({
+  await collection.createIndex("dense", {
     name: "dense",
     distance_metric_type: "cosine",
     quantization: { type: "auto", properties: { sample_threshold: 200 } },
     index: { type: "hnsw", properties: {} },
   });
-  await collection.createSparseIndex({ name: "sparse", quantization: 64, sample_threshold: 1 });
-  await collection.createTextIndex({ name: "text", sample_threshold: 1, k1: 1.2, b: 0.75 });
+  await collection.createIndex("sparse", { name: "sparse", quantization: 64, sample_threshold: 1 });
+  await collection.createIndex("tf-idf", { name: "text", sample_threshold: 1, k1: 1.2, b: 0.75 });
   return collection;
 }
 

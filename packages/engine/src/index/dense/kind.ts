@@ -25,20 +25,30 @@ import type {
   Population,
   PreparedRecords,
 } from "../kind.ts";
-import type { DenseLeg } from "../legs.ts";
 import { efMax } from "./graph-layout.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
 import { type DenseDescriptor, HnswReader } from "./hnsw-search.ts";
-import { DenseLegs } from "./legs.ts";
+import { type DenseLeg, DenseLegs } from "./legs.ts";
 import { type DenseShape, denseBytes } from "./memory.ts";
 import type { HnswState } from "./saved-changes.ts";
+import { denseSearching, givenVector, legOfVector } from "./searching.ts";
 
 /** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
 const graphFormat = 6;
 
 /** Size of the calibration sample if the definition has none. */
 const sampleDefault = 1_000;
+
+/** The type of codes as the index names it: `quaternay`, which definitions also spell `quaternary`, as statuses do. */
+function codeTypeOf({
+  type,
+  properties: { data_type },
+}: DenseIndex["quantization"]): HnswOptions["dataType"] {
+  if (type === "auto" || data_type == null) return "auto";
+  return data_type === "quaternary" ? "quaternay" : data_type;
+}
+const spelled = (text = ""): string => text.replaceAll("quaternay", "quaternary");
 
 /** The options of an index of a definition. */
 function hnswOptions(
@@ -47,7 +57,7 @@ function hnswOptions(
   dependencies: IndexDependencies,
 ): HnswOptions {
   const { properties } = index;
-  const { data_type, range, sample_threshold } = quantization.properties;
+  const { range, sample_threshold } = quantization.properties;
   const [first, second] = crypto.getRandomValues(new Uint32Array(2));
   const m = properties.neighbors_count ?? 16;
   // Half of the budget is for full-precision vectors, in addition to codes and links.
@@ -58,7 +68,7 @@ function hnswOptions(
   return {
     dimension: dimension as number,
     metric: distance_metric_type,
-    dataType: quantization.type === "auto" ? "auto" : (data_type as HnswOptions["dataType"]),
+    dataType: codeTypeOf(quantization),
     range: range ?? undefined,
     m,
     m0: properties.level_0_neighbors_count ?? 2 * m,
@@ -117,7 +127,7 @@ function estimate({ dimension }: IndexedCollection, definition: DenseIndex, of: 
   const vectors = of.counts.dense;
   const shape: DenseShape = {
     dimension: dimension as number,
-    dataType: quantization.type === "auto" ? "auto" : (quantization.properties.data_type ?? "auto"),
+    dataType: codeTypeOf(quantization),
     m: properties.neighbors_count ?? undefined,
     m0: properties.level_0_neighbors_count ?? undefined,
     levelsMax: properties.num_layers ?? undefined,
@@ -137,9 +147,9 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
   const { encoding, quality } = index;
   return {
     served_by: index.reader.isReadingAll ? "flat" : "hnsw",
-    ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
+    ...(encoding && { data_type: spelled(encoding.dataType), data_type_reason: spelled(encoding.reason) }),
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
-    ...(index.successorType && { next_data_type: index.successorType }),
+    ...(index.successorType && { next_data_type: spelled(index.successorType) }),
     distinct_vectors: index.vectorCount,
     ...(!index.reader.isReadingAll && { ef_search_effective: index.reader.efDefault }),
     ...(quality && {
@@ -167,7 +177,10 @@ function recallOf({ quality, reader }: HnswIndex): MeasuredRecall | undefined {
 export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, HnswReader> = {
   name: "dense",
   define: defineDenseIndex,
-  automatic: { distance_metric_type: "cosine" },
+  automatic: {
+    definition: { distance_metric_type: "cosine" },
+    isWanted: ({ dense_vector }) => dense_vector?.auto_create_index === true && dense_vector.enabled,
+  },
   table: "dense",
   countOf: ({ dense }) => dense,
   blueprint(collection, definition, dependencies) {
@@ -186,14 +199,16 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, 
   attach: (descriptor: DenseDescriptor, slot) => HnswReader.attach(descriptor, slot),
   search: (reader, legs, version, options) =>
     new DenseLegs(reader, legs as readonly DenseLeg[], version, options),
+  searching: denseSearching,
   growth: (recordBytes, records) => records * recordBytes,
   status: statusOf,
   recall: recallOf,
   measuring: {
     beams: (index) => index,
-    legOf: (stored): DenseLeg => ({ kind: "dense", vector: readFloats(stored) }),
+    legOf: (stored) => legOfVector(readFloats(stored)),
+    targetOf: ({ index }) => index.properties.recall_target ?? null,
   },
-  metric: ({ metric }) => metric,
+  vectors: { metric: ({ metric }) => metric, given: givenVector, legOf: legOfVector },
   backlogMax: ({ dimension }) => Math.ceil(limits.indexBacklogBytesMax / (4 * dimension)),
   prove: (index, vectorOf) => index.check(vectorOf),
 };

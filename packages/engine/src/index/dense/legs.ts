@@ -5,12 +5,17 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { ChosenWay, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
-import type { DenseLeg } from "../legs.ts";
+import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import type { Walk } from "./graph-search.ts";
 import type { DenseWay, GraphPass, HnswReader } from "./hnsw-search.ts";
+
+/** What one leg of a query asks. */
+export interface DenseLeg extends Leg {
+  readonly kind: "dense";
+  readonly vector: Float32Array;
+}
 
 /** Visited vectors that are read and scored at a step. */
 const visitsPerStep = 64;

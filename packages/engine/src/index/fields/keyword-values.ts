@@ -14,16 +14,15 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { sharedArray } from "../../base/shared-memory.ts";
 import { type Steps, sortInSteps } from "../../base/steps.ts";
+import type { ValuePart } from "../field-index.ts";
 import type { BitmapBuilder } from "../ordinal-bitmap.ts";
 import { Dictionary, type DictionaryState } from "../text/dictionary.ts";
-import { GrowingBitmap, type ValuePart } from "./value-sets.ts";
+import { GrowingBitmap } from "./value-sets.ts";
 
 const mark = "=";
 const frequentShare = 64;
 /** Strings with fewer records have no bitmap. */
 const frequentMin = 256;
-/** The dictionary has no longer strings: its lengths are u16. */
-export const keywordLengthMax = 0xfffe;
 
 /** Strings that are tested, and records that are added, at a step. */
 const stringsPerStep = 1_024;

@@ -6,10 +6,7 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import { kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
 import {
-  type IndexKind,
-  isMetadataIndex,
   type MetadataDefinition,
-  type MetadataIndexName,
   metadataPrefix,
   metadataTypes,
 } from "@quiverdb/protocol/shapes/index-definition";
@@ -18,13 +15,13 @@ import { sharedArray } from "../../base/shared-memory.ts";
 import type { FieldType } from "../../filter/condition.ts";
 import { type Field, fieldNamed } from "../../metadata/field.ts";
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
-import type { Index } from "../contract.ts";
+import { metadataIndexName, ValueFinder } from "../field-index.ts";
 import { mix } from "../inverted/check.ts";
 import { sizeBy, TermSample } from "../inverted/memory.ts";
 import type { IndexSize, Kind, Population, PreparedRecords, StoredContent } from "../kind.ts";
 import { hashOf } from "../text/dictionary-reader.ts";
 import { type KeywordState, KeywordValues } from "./keyword-values.ts";
-import { fixedBytes, MetadataIndex, type TypedValues, ValueFinder } from "./metadata-index.ts";
+import { fixedBytes, MetadataIndex, type TypedValues } from "./metadata-index.ts";
 import { type NumberState, NumberValues } from "./number-values.ts";
 import { BooleanValues, GrowingBitmap } from "./value-sets.ts";
 
@@ -32,23 +29,6 @@ import { BooleanValues, GrowingBitmap } from "./value-sets.ts";
 const metadataFormat = 2;
 
 type MetadataKind = Kind<MetadataDefinition, MetadataIndex, MetadataState, PreparedRecords, MetadataIndex>;
-
-/** The name of the index of a field. */
-const metadataIndexName = (field: Field): MetadataIndexName => `${metadataPrefix}${field.name}`;
-
-/** The index of a field among the indexes of a view. */
-export function indexOfField(indexes: LiveIndexes | undefined, field: Field): MetadataIndex | undefined {
-  return indexes?.[metadataIndexName(field)] as MetadataIndex | undefined;
-}
-
-/** Any metadata index among those of a view: each holds all records. */
-export function anyMetadataIndex(indexes: LiveIndexes | undefined): MetadataIndex | undefined {
-  const name = Object.keys(indexes ?? {}).find(isMetadataIndex);
-  return name && (indexes?.[name] as MetadataIndex | undefined);
-}
-
-/** Indexes by name. */
-type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
 
 /** @param name of an index */
 export function metadataKind(name: string): MetadataKind {

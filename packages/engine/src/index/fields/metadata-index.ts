@@ -14,11 +14,10 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { FieldLookup, FieldType, Side } from "../../filter/condition.ts";
-import { type Field, timeOf } from "../../metadata/field.ts";
-import { type FoundValue, MetadataScanner } from "../../metadata/scan.ts";
-import type { Index } from "../contract.ts";
+import type { Field } from "../../metadata/field.ts";
+import { type FieldIndex, keywordLengthMax, ValueFinder } from "../field-index.ts";
 import { BitmapBuilder } from "../ordinal-bitmap.ts";
-import { KeywordValues, keywordLengthMax } from "./keyword-values.ts";
+import { KeywordValues } from "./keyword-values.ts";
 import { NumberValues } from "./number-values.ts";
 import { BooleanValues, GrowingBitmap } from "./value-sets.ts";
 
@@ -31,49 +30,6 @@ export type TypedValues =
 function emptyValues(type: FieldType): TypedValues {
   if (type === "keyword") return { type, values: new KeywordValues() };
   return type === "boolean" ? { type, values: new BooleanValues() } : { type, values: new NumberValues() };
-}
-
-/** A value of an index of a type; undefined if the value is of another type. */
-function typedValue(type: FieldType, value: FoundValue): string | number | boolean | undefined {
-  switch (type) {
-    case "keyword":
-      return value.type === "string" && value.text.length <= keywordLengthMax ? value.text : undefined;
-    case "number":
-      return value.type === "number" ? value.number : undefined;
-    case "boolean":
-      return value.type === "boolean" ? value.boolean : undefined;
-    case "datetime": {
-      const moment = value.type === "string" ? timeOf(value.text) : Number.NaN;
-      return Number.isNaN(moment) ? undefined : moment;
-    }
-  }
-}
-
-/** The values of records, found by one scan after the other. */
-export class ValueFinder {
-  readonly #type: FieldType;
-  readonly #scanner: MetadataScanner;
-  values: (string | number | boolean)[] = [];
-  /** Whether the record has a value that is not of the type. */
-  hasOther = false;
-
-  constructor(field: Field, type: FieldType) {
-    this.#type = type;
-    this.#scanner = new MetadataScanner([field]);
-  }
-
-  find(metadata: Uint8Array | null): this {
-    this.values = [];
-    this.hasOther = false;
-    if (metadata !== null) this.#scanner.scan(metadata, this.#visit);
-    return this;
-  }
-
-  readonly #visit = (_field: number, value: FoundValue): void => {
-    const typed = typedValue(this.#type, value);
-    if (typed === undefined) this.hasOther = true;
-    else this.values.push(typed);
-  };
 }
 
 function addTo(
@@ -94,7 +50,7 @@ type Compaction = {
   readonly added: { readonly ordinal: number; readonly values: readonly (string | number | boolean)[] }[];
 };
 
-export class MetadataIndex implements Index {
+export class MetadataIndex implements FieldIndex {
   readonly type: FieldType;
   readonly #finder: ValueFinder;
   #values: TypedValues;
@@ -173,6 +129,10 @@ export class MetadataIndex implements Index {
   /** Records that were removed and whose values are left over, which `present` hides. */
   get leftOver(): number {
     return this.#leftOver;
+  }
+
+  lookUp(end: number): IndexLookup {
+    return new IndexLookup(this, end);
   }
 
   /** Takes out what is left over. */
@@ -282,7 +242,7 @@ function emptyParts(type: FieldType): MetadataParts {
 type ValuesOf<T extends FieldType> = Extract<TypedValues, { readonly type: T }>["values"];
 
 /** Look-ups in one index, whose finds make one set. */
-export class IndexLookup implements FieldLookup {
+class IndexLookup implements FieldLookup {
   readonly #index: MetadataIndex;
   readonly #typed: TypedValues;
   readonly #end: number;

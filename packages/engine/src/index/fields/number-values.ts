@@ -19,8 +19,9 @@ import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
+import type { ValuePart } from "../field-index.ts";
 import type { BitmapBuilder } from "../ordinal-bitmap.ts";
-import { GrowingBitmap, type ValuePart } from "./value-sets.ts";
+import { GrowingBitmap } from "./value-sets.ts";
 
 const bucketsMax = 64;
 /** Smaller buckets are not halved. */

@@ -5,6 +5,7 @@
 import { invariant } from "../../base/invariant.ts";
 import { grownShared, sharedArray } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
+import type { ValuePart } from "../field-index.ts";
 import type { BitmapBuilder } from "../ordinal-bitmap.ts";
 
 /** Words are added this fraction at a time. */
@@ -108,15 +109,6 @@ export class GrowingBitmap {
     return this.#words.byteLength;
   }
 }
-
-// ---- How are the values of an index read, together with their records?
-
-/** Pairs of value and ordinal, with values that no other part of an index has. Can be read again and again. */
-export type ValuePart<T> = Iterable<readonly [value: T, ordinal: number]> & {
-  /** Bounds of the values: all are the same if these are. */
-  readonly least: T;
-  readonly greatest: T;
-};
 
 // ---- Which records have true, and which have false?
 

@@ -15,15 +15,18 @@ import { invertedCheckpoints } from "../inverted/checkpoint-adapter.ts";
 import { countsOf, postingBytes, sizeBy, TermSample } from "../inverted/memory.ts";
 import { postingFormat } from "../inverted/segment-layout.ts";
 import type { IndexedCollection, Kind, PreparedRecords } from "../kind.ts";
-import type { SparseLeg } from "../legs.ts";
-import { SparseLegs } from "./legs.ts";
+import { type SparseLeg, SparseLegs } from "./legs.ts";
+import { sparseSearching } from "./searching.ts";
 import { SparseIndex, type SparseOptions, type SparseState } from "./sparse-index.ts";
 import { SparseReader } from "./sparse-reader.ts";
 
 export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, PreparedRecords, SparseReader> = {
   name: "sparse",
   define: defineSparseIndex,
-  automatic: {},
+  automatic: {
+    definition: {},
+    isWanted: ({ sparse_vector }) => sparse_vector?.auto_create_index === true && sparse_vector.enabled,
+  },
   table: "records",
   countOf: ({ sparse }) => sparse,
   blueprint(_collection, { quantization: levels }, { mayTake, retire }) {
@@ -49,6 +52,7 @@ export const sparseKind: Kind<SparseDefinition, SparseIndex, SparseState, Prepar
   attach: (descriptor, slot) => SparseReader.attach(descriptor as SharedParts, slot),
   search: (reader, legs, version, options) =>
     new SparseLegs(reader, legs as readonly SparseLeg[], version, options),
+  searching: sparseSearching,
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

@@ -3,9 +3,18 @@
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { chosenWay } from "../inverted/query.ts";
-import type { ChosenWay, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import type { SparseLeg } from "../legs.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import type { SparseReader } from "./sparse-reader.ts";
+
+/** What one leg of a query asks. */
+export interface SparseLeg extends Leg {
+  readonly kind: "sparse";
+  /** Ascending. */
+  readonly indices: Uint32Array;
+  readonly values: Float32Array;
+  /** Relative to the greatest posting, at most 1: smaller postings do not count when candidates are selected. */
+  readonly threshold: number;
+}
 
 export class SparseLegs implements LegSearches {
   readonly #reader: SparseReader;

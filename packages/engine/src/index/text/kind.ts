@@ -20,11 +20,12 @@ import { invertedCheckpoints } from "../inverted/checkpoint-adapter.ts";
 import { countsOf, type PostingCounts, postingBytes, sizeBy, TermSample } from "../inverted/memory.ts";
 import { postingFormat } from "../inverted/segment-layout.ts";
 import type { IndexedCollection, IndexSize, Kind, Population } from "../kind.ts";
-import type { TextLeg } from "../legs.ts";
 import { AnalysedReader } from "./analysed.ts";
+import { analyzeText } from "./analyze.ts";
 import { countersBytes } from "./counters.ts";
 import { hashOf } from "./dictionary-reader.ts";
-import { TextLegs } from "./legs.ts";
+import { type TextLeg, TextLegs } from "./legs.ts";
+import { textSearching } from "./searching.ts";
 import { textAnalysis, wordsOf } from "./tasks.ts";
 import type { SharedText } from "./term-reader.ts";
 import { TextIndex } from "./text-index.ts";
@@ -106,6 +107,8 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
   attach: (descriptor, slot) => TextReader.attach(descriptor as SharedText, slot),
   search: (reader, legs, version, options) =>
     new TextLegs(reader, legs as readonly TextLeg[], version, options),
+  searching: textSearching,
+  analyze: analyzeText,
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),
   status: () => ({ served_by: "inverted" }),
   postings: (index) => ({

@@ -5,15 +5,25 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
+import type { Clause } from "../../text/operators.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import { chosenWay } from "../inverted/query.ts";
-import type { ChosenWay, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
-import type { TextLeg } from "../legs.ts";
+import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { TextStatistics } from "./bm25.ts";
 import type { WeightedTerm } from "./term-reader.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 import type { TextReader } from "./text-search.ts";
+
+/** What one leg of a query asks. */
+export interface TextLeg extends Leg {
+  readonly kind: "tf-idf";
+  readonly text: string;
+  /** The parsed operators of the text; null if it is plain. */
+  readonly clauses: readonly Clause[] | null;
+  /** The text's place in the request. */
+  readonly path: string;
+}
 
 export class TextLegs implements LegSearches {
   readonly #reader: TextReader;

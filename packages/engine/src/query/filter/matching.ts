@@ -17,8 +17,7 @@ import { OneOf } from "../../filter/equality.ts";
 import type { Filter, Leaf } from "../../filter/filter.ts";
 import { Predicate } from "../../filter/predicate.ts";
 import { Prefix } from "../../filter/text-part.ts";
-import { anyMetadataIndex, indexOfField } from "../../index/fields/kind.ts";
-import { IndexLookup } from "../../index/fields/metadata-index.ts";
+import { anyFieldIndex, indexOfField } from "../../index/field-index.ts";
 import { BitmapBuilder, type OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { RecordField } from "../../metadata/field.ts";
 import type { Reader } from "../../storage/store.ts";
@@ -74,7 +73,7 @@ export function* matchingRecords(version: FilteredVersion, filter: Filter): Step
 export function* visibleMatches(version: FilteredVersion, filter: Filter): Steps<OrdinalBitmap> {
   const { within, isExact } = yield* boundOf(version, filter);
   if (!isExact) return yield* readMatches(version, filter, within);
-  const held = anyMetadataIndex(version.indexes)?.held;
+  const held = anyFieldIndex(version.indexes)?.held;
   if (held === undefined) return yield* liveWithin(version, within);
   const found = (within ?? new BitmapBuilder(version.ordinalEnd).complement()).keepWords(
     held.words,
@@ -244,7 +243,7 @@ function* leafBound(version: FilteredVersion, leaf: Leaf): Steps<Bound> {
   }
   const index = indexOfField(version.indexes, field);
   if (index === undefined) return unknown;
-  const lookup = new IndexLookup(index, version.ordinalEnd);
+  const lookup = index.lookUp(version.ordinalEnd);
   const looked = condition.lookUp(lookup);
   const coverage = typeof looked === "string" ? looked : yield* looked;
   if (coverage === "none") lookup.present();

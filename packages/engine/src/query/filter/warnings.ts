@@ -27,7 +27,7 @@ import { ordinalKey } from "../../collection/tables.ts";
 import { type FieldType, scalarTypeOf } from "../../filter/condition.ts";
 import { affirmedLeavesOf, type Filter, type Leaf, leavesOf } from "../../filter/filter.ts";
 import { isKeyOfQdrant } from "../../filter/read-filter.ts";
-import { indexOfField } from "../../index/fields/kind.ts";
+import { indexOfField } from "../../index/field-index.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { type Field, fieldName, fieldNamed } from "../../metadata/field.ts";
 import type { LiveIndexes } from "../../views/view.ts";

@@ -4,9 +4,9 @@
 
 import { finishAtOnce } from "../../../src/base/steps.ts";
 import type { LegOptions } from "../../../src/index/kind.ts";
-import type { SparseLeg } from "../../../src/index/legs.ts";
 import { OrdinalBitmap } from "../../../src/index/ordinal-bitmap.ts";
 import { sparseKind } from "../../../src/index/sparse/kind.ts";
+import type { SparseLeg } from "../../../src/index/sparse/legs.ts";
 import { SparseIndex } from "../../../src/index/sparse/sparse-index.ts";
 import type { SparseVector } from "../../../src/index/sparse/sparse-reader.ts";
 import { bestOf } from "../best-of.ts";

@@ -4,10 +4,10 @@
 
 import { finishAtOnce } from "../../../src/base/steps.ts";
 import type { LegOptions } from "../../../src/index/kind.ts";
-import type { TextLeg } from "../../../src/index/legs.ts";
 import { OrdinalBitmap } from "../../../src/index/ordinal-bitmap.ts";
 import { averageOf, Bm25, idf, type TextStatistics } from "../../../src/index/text/bm25.ts";
 import { textKind } from "../../../src/index/text/kind.ts";
+import type { TextLeg } from "../../../src/index/text/legs.ts";
 import { TextIndex } from "../../../src/index/text/text-index.ts";
 import { createAnalyzer } from "../../../src/text/analyzer.ts";
 import { parseOperators } from "../../../src/text/operators.ts";

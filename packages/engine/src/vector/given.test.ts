@@ -1,7 +1,7 @@
 import { limits } from "@quiverdb/protocol/limits";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { sortSparse } from "./schema.ts";
+import { sortSparse } from "./given.ts";
 
 const anyIndex = fc.oneof(fc.nat(30), fc.constantFrom(0xffff_ffff, 0xffff_fffe, 0x8000_0000));
 
