@@ -28,7 +28,12 @@ export type Account = {
 };
 
 /** Returns whether a task is still needed. */
-export type Interest = { readonly isOver: boolean; readonly reason: unknown };
+export type Interest = {
+  readonly isOver: boolean;
+  readonly reason: unknown;
+  /** Called before each further slice. @throws the reason if it is over, and whatever else ends the work */
+  check(): void;
+};
 
 /** What waits in the queue. */
 export interface Waiting {

@@ -196,7 +196,7 @@ it("[O10] within a collection small work precedes large work, by expected and by
 it("[O3] a waiting task leaves the queue when its caller is gone, or when it is cancelled", async () => {
   const { loop, scheduler, granted, start } = scene();
   void start("busy", { key: "busy" }, 1_000);
-  const interest = { isOver: false, reason: new Error("gone") };
+  const interest = { isOver: false, reason: new Error("gone"), check() {} };
   const task = new Task({ key: "busy", expectedMs: 1e9 }, interest, scheduler);
   const waiting = task.slice();
   interest.isOver = true;

@@ -9,8 +9,9 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { Account, Interest, Waiting } from "./fair-queue.ts";
 import { invariant } from "./invariant.ts";
 import { SliceRounds } from "./slice-rounds.ts";
+import type { Steps } from "./steps.ts";
 
-const always: Interest = { isOver: false, reason: undefined };
+const always: Interest = { isOver: false, reason: undefined, check() {} };
 
 /** The scheduler of this thread. */
 export const scheduler = new SliceRounds();
@@ -74,21 +75,33 @@ export class Task implements Waiting {
     if (this.isOver()) await this.slice();
   }
 
-  /** Starts work in steps; returns its value if this slice is enough. */
-  begin<T>(steps: Generator<void, T>): T | Promise<T> {
+  /**
+   * Starts work in steps; returns its value if this slice is enough, because a promise for each part of a short search would take longer
+   * than the parts. @throws what the work throws, at once or later; the interest's error
+   */
+  begin<T>(steps: Steps<T>): T | Promise<T> {
     for (;;) {
       const step = steps.next();
       if (step.done) return step.value;
-      if (this.isOver()) return this.slice().then(() => this.finish(steps));
+      if (this.isOver()) return this.#goOn(steps);
     }
   }
 
   /** Runs work in steps to its end. */
-  async finish<T>(steps: Generator<void, T>): Promise<T> {
+  async finish<T>(steps: Steps<T>): Promise<T> {
+    return this.begin(steps);
+  }
+
+  async #goOn<T>(steps: Steps<T>): Promise<T> {
     for (;;) {
+      if (this.isOver())
+        await this.slice().catch((error: unknown) => {
+          // Work that is abandoned releases what it holds.
+          steps.return(undefined as T);
+          throw error;
+        });
       const step = steps.next();
       if (step.done) return step.value;
-      if (this.isOver()) await this.slice();
     }
   }
 
@@ -97,8 +110,13 @@ export class Task implements Waiting {
     this.#endMs = this.#scheduler.now() + limits.sliceMs;
     const waiting = this.#waiting;
     this.#waiting = undefined;
-    if (this.interest.isOver) waiting?.reject(this.interest.reason);
-    else waiting?.resolve();
+    try {
+      this.interest.check();
+    } catch (error) {
+      waiting?.reject(error);
+      return;
+    }
+    waiting?.resolve();
   }
 
   /** Called by the scheduler alone. */

@@ -247,7 +247,7 @@ export class OpenCollection {
         const posted = { view: view.shared, definitions };
         const matching: PostedMatches[] = [];
         for (const filter of filters) {
-          const { set, isWarned } = await this.#parts.searches.matching(view, filter, deadline);
+          const { set, isWarned } = await deadline.task.finish(this.#parts.searches.matching(view, filter));
           matching.push({ set: set.shared, isWarned });
         }
         return { posted, matching, release: () => view.unpin() };

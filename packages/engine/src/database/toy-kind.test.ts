@@ -142,7 +142,7 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
     deadline: Deadline.none,
   };
   const lookUp = lookUpIn(view);
-  const [two, three, none] = await runPlan(view, plan, lookUp);
+  const [two, three, none] = finishAtOnce(runPlan(view, plan, lookUp));
   expect(two.results).toMatchObject([
     { id: "id-bb", score: 1, text: "bb", explanation: { [toyName]: { rank: 1, score: 1, length: 2 } } },
     { id: "id-cc", explanation: { [toyName]: { rank: 2, contribution: 1, length: 2 } } },
@@ -150,12 +150,14 @@ test("[I4] a plan's legs of a kind that only the registry knows are searched, ra
   expect(three.results.map(({ id }) => id)).toEqual(["id-eee"]);
   expect(none.results).toEqual([]);
   const filter = finishAtOnce(readFilter({ id: { in: ["id-a", "id-cc", "id-dd"] } }));
-  const [among, nothing] = await runPlan(view, { ...plan, filters: [filter, filter, filter] }, lookUp);
+  const [among, nothing] = finishAtOnce(
+    runPlan(view, { ...plan, filters: [filter, filter, filter] }, lookUp),
+  );
   expect(nothing.results).toEqual([]);
   expect(among.results.map(({ id }) => id)).toEqual(["id-cc", "id-dd"]);
   const weights = { dense: 0, sparse: 0, "tf-idf": 0, [toyName]: 2 };
   const fused = { ...plan, queries: [[leg(2), leg(3)]], topK: 4, fusion: { constant: 60, weights } };
-  const [both] = await runPlan(view, fused, lookUp);
+  const [both] = finishAtOnce(runPlan(view, fused, lookUp));
   expect(both.results.map(({ id }) => id)).toEqual(["id-bb", "id-eee", "id-cc", "id-dd"]);
   expect(both.results[0].score).toBe(2 / 61);
   view.unpin();

@@ -74,7 +74,8 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   const planning = deadline.trace?.begin("plan");
   const made = planSearch(collection.definition, kind, request);
   const planned = "queries" in made ? made : deadline.task.begin(made);
-  const plan = { ...(planned instanceof Promise ? await planned : planned), deadline };
+  const plan = planned instanceof Promise ? await planned : planned;
+  plan.deadline = deadline;
   checkSize(plan);
   if (plan.filters.some((filter) => filter !== null)) {
     const isTime = collection.isTime();
@@ -86,7 +87,8 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   const acquiring = deadline.trace?.begin("acquire view");
   const filters = plan.filters.filter((filter) => filter !== null);
   if (plan.keyFilter !== undefined) filters.push(plan.keyFilter);
-  const view = await collection.acquireView(needed, deadline, filters);
+  const acquired = collection.acquireView(needed, deadline, filters);
+  const view = acquired instanceof Promise ? await acquired : acquired;
   acquiring?.end();
   try {
     const beam = needed.some(hasBeams)
@@ -95,8 +97,10 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
     const ef = beam instanceof Promise ? await deadline.race(beam) : beam;
     const { examples } = plan;
     const dimension = collection.definition.dimension ?? 0;
-    const searched = examples ? await deadline.task.finish(withQuery(view, plan, dimension, examples)) : plan;
-    const answers = await runPlan(view, searched, collection.lookUpIn(view), ef);
+    const { task } = deadline;
+    const searched = examples ? await task.finish(withQuery(view, plan, dimension, examples)) : plan;
+    const running = task.begin(runPlan(view, searched, collection.lookUpIn(view), ef));
+    const answers = running instanceof Promise ? await running : running;
     invariant(
       answers.length === plan.queries.length,
       () => `${answers.length} answers to ${plan.queries.length} queries`,

@@ -10,7 +10,7 @@ import { Greatest } from "../base/top-k.ts";
 import type { Candidates } from "../index/contract.ts";
 
 /** The id of a record. */
-type IdOf = (ordinal: number) => string;
+export type IdOf = (ordinal: number) => string;
 
 export type Hit = { ordinal: number; score: number };
 

@@ -6,7 +6,8 @@
 // others can reach less.
 
 import { readU32Key } from "../base/bytes.ts";
-import { Deadline } from "../base/deadline.ts";
+import { anonymous, Task } from "../base/scheduler.ts";
+import type { Steps } from "../base/steps.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
@@ -15,7 +16,6 @@ import { kindsWith, kindWith } from "../index/registry.ts";
 import type { View } from "../views/view.ts";
 import { Legs } from "./legs.ts";
 import type { Beam } from "./plan.ts";
-import { Slices } from "./slices.ts";
 
 export type RecallMeasurement = {
   /** Mean over the queries of the fraction of the exact results that were found, 0 to 1. */
@@ -86,46 +86,56 @@ function exactAnswers(
   view: View,
   samples: readonly Sample[],
   k: number,
-  slices: Slices,
-): (sample: number) => Promise<Candidates> {
+): (sample: number) => Steps<Candidates> {
   const queries = samples.map(({ leg }) => [leg]);
   const legs = new Legs(view, queries, { ...unlimited, isExact: true });
-  return (sample) => slices.finish(legs.of(sample)[0].search(k));
+  return (sample) => legs.of(sample)[0].search(k);
 }
 
 /** Searches for a sample as if the sample were not in the graph. */
-async function searchBut(
+function searchBut(
   view: View,
   { ordinal, leg }: Sample,
   k: number,
   ef: number | undefined,
-  slices: Slices,
-): Promise<Candidates> {
-  await slices.pause();
+): Steps<Candidates> {
   const options: LegOptions = { ...unlimited, isExact: false, ef, without: ordinal };
-  return slices.finish(new Legs(view, [[leg]], options).of(0)[0].search(k));
+  return new Legs(view, [[leg]], options).of(0)[0].search(k);
+}
+
+/** Runs steps. @param tell told the milliseconds that they took, without what ran between them */
+function* timed<T>(steps: Steps<T>, tell: (ms: number) => void): Steps<T> {
+  for (let ms = 0; ; ) {
+    const beganMs = performance.now();
+    const step = steps.next();
+    ms += performance.now() - beganMs;
+    if (step.done) {
+      tell(ms);
+      return step.value;
+    }
+    yield;
+  }
 }
 
 /** Measures the index of a pinned view. @param ef beam; default: the index's own */
-export async function measureRecall(
+export function* measureRecall(
   view: View,
   count: number,
   topK: number,
   ef?: number,
-  deadline: Deadline = Deadline.none,
-): Promise<RecallMeasurement> {
+): Steps<RecallMeasurement> {
   const { beams } = measuredIn(view);
-  const slices = new Slices(deadline);
   const samples = sampleOf(view, count);
-  const truthOf = exactAnswers(view, samples, topK + 1, slices);
+  const truthOf = exactAnswers(view, samples, topK + 1);
   let [sum, worst, searchMs, exactMs] = [0, 1, 0, 0];
   for (const [i, sample] of samples.entries()) {
-    const begin = slices.heldMs;
-    const truth = await truthOf(i);
-    const between = slices.heldMs;
-    const found = await searchBut(view, sample, topK + 1, ef, slices);
-    exactMs += between - begin;
-    searchMs += slices.heldMs - between;
+    yield;
+    const truth = yield* timed(truthOf(i), (ms) => {
+      exactMs += ms;
+    });
+    const found = yield* timed(searchBut(view, sample, topK + 1, ef), (ms) => {
+      searchMs += ms;
+    });
     const share = shareOf(truth, found, sample.ordinal, topK);
     sum += share;
     worst = Math.min(worst, share);
@@ -190,37 +200,37 @@ export class BeamTable {
 
   async #measure(view: View): Promise<void> {
     try {
-      const { beams } = measuredIn(view);
-      const { work } = beams;
-      const slices = new Slices();
-      const deepest = depths[depths.length - 1];
-      const sample = sampleOf(view, efSample);
-      const truthOf = exactAnswers(view, sample, deepest + 1, slices);
-      const truths: Candidates[] = [];
-      for (const i of sample.keys()) truths.push(await truthOf(i));
-      const points: { ef: number; recall: number }[][] = depths.map(() => []);
-      for (const beam of measuredBeams) {
-        for (const [row, depth] of depths.entries()) {
-          // A search may use a wider beam than requested: the table has the one that was used.
-          const ef = beams.beamOf(depth + 1, beam);
-          if (points[row].at(-1)?.ef === ef) continue;
-          let sum = 0;
-          for (const [i, drawn] of sample.entries())
-            sum += shareOf(
-              truths[i],
-              await searchBut(view, drawn, depth + 1, ef, slices),
-              drawn.ordinal,
-              depth,
-            );
-          points[row].push({ ef, recall: sample.length === 0 ? 1 : sum / sample.length });
-        }
-        if (points.every((row) => row[row.length - 1].recall === 1)) break;
-      }
-      beams.measuredBeams = { rows: points, count: beams.count, work };
+      await new Task(anonymous).finish(measureBeams(view));
     } finally {
       view.unpin();
     }
   }
+}
+
+function* measureBeams(view: View): Steps<void> {
+  const { beams } = measuredIn(view);
+  const { work } = beams;
+  const deepest = depths[depths.length - 1];
+  const sample = sampleOf(view, efSample);
+  const truthOf = exactAnswers(view, sample, deepest + 1);
+  const truths: Candidates[] = [];
+  for (const i of sample.keys()) truths.push(yield* truthOf(i));
+  const points: { ef: number; recall: number }[][] = depths.map(() => []);
+  for (const beam of measuredBeams) {
+    for (const [row, depth] of depths.entries()) {
+      // A search may use a wider beam than requested: the table has the one that was used.
+      const ef = beams.beamOf(depth + 1, beam);
+      if (points[row].at(-1)?.ef === ef) continue;
+      let sum = 0;
+      for (const [i, drawn] of sample.entries()) {
+        yield;
+        sum += shareOf(truths[i], yield* searchBut(view, drawn, depth + 1, ef), drawn.ordinal, depth);
+      }
+      points[row].push({ ef, recall: sample.length === 0 ? 1 : sum / sample.length });
+    }
+    if (points.every((row) => row[row.length - 1].recall === 1)) break;
+  }
+  beams.measuredBeams = { rows: points, count: beams.count, work };
 }
 
 /** The recall that searches should reach which set neither it nor a beam; null: none. */

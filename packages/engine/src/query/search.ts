@@ -1,12 +1,10 @@
 // How does a plan become results?
 //
-// All queries of a request, all legs of a query and all fetches run on one pinned view. A long request yields to the event loop: between
-// two queries of a batch, between steps of a search, and where very many hits tie. At these points, and before each leg, it checks the
-// deadline.
+// All queries of a request, all legs of a query and all fetches run on one pinned view, in steps: a long request lets other work run between
+// two queries of a batch, between steps of a search, and where very many hits tie. Before each query and each leg it checks the deadline.
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { FilterExplanation, SearchResponse } from "@quiverdb/protocol/shapes/search";
-import type { TraceSpan } from "../base/deadline.ts";
 import type { Steps } from "../base/steps.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
@@ -16,10 +14,9 @@ import type { FilterLookUp, FoundSet } from "./filter/look-up.ts";
 import { told } from "./filter/warnings.ts";
 import { Legs, type SearchedLeg } from "./legs.ts";
 import type { Plan } from "./plan.ts";
-import { fuse, type Hit, type Ranking, rankCandidates, rankHits } from "./rank.ts";
+import { fuse, type Hit, type IdOf, type Ranking, rankCandidates, rankHits } from "./rank.ts";
 import { fetchAll, ResultSize } from "./result.ts";
 import { firstDepth, nextDepth, type Selected, select } from "./selection.ts";
-import { Slices } from "./slices.ts";
 
 /**
  * Executes every query of the plan.
@@ -28,59 +25,56 @@ import { Slices } from "./slices.ts";
  * @param ef beam width of legs that search a graph; default: the index's own
  * @returns the responses, in the order of the queries
  */
-export async function runPlan(
+export function* runPlan(
   view: SearchedView,
   plan: Plan,
   lookUp: FilterLookUp,
   ef?: number,
-): Promise<SearchResponse[]> {
+): Steps<SearchResponse[]> {
   const responses = new Array<SearchResponse>(plan.queries.length);
+  const { deadline } = plan;
   const explainer = plan.explain ? new Explainer(plan.fusion) : null;
-  const slices = new Slices(plan.deadline);
   const size = new ResultSize();
   // What it says of the work would tell of records that the caller does not see.
   const tellsWork = plan.keyFilter === undefined;
   const explainsFilter = plan.explain && tellsWork;
   for (const { filter, queries } of groupsOf(plan)) {
-    const filtering = filter === null ? undefined : plan.deadline.trace?.begin("filter");
-    const matches = filter && (await slices.finish(lookUp.matching(filter)));
+    const filtering = filter === null ? undefined : deadline.trace?.begin("filter");
+    const matches = filter && (yield* lookUp.matching(filter));
     filtering?.end();
     const allowed = matches?.set ?? null;
     const warned =
       filter && matches && allowed?.count === 0 && tellsWork
-        ? { warnings: await slices.finish(lookUp.warnings(filter, matches)) }
+        ? { warnings: yield* lookUp.warnings(filter, matches) }
         : null;
     const explained =
-      explainsFilter && filter && matches
-        ? await slices.finish(tellFilter(view, lookUp, filter, matches))
-        : undefined;
+      explainsFilter && filter && matches ? yield* tellFilter(view, lookUp, filter, matches) : undefined;
     const ofGroup = queries.map((query) => plan.queries[query]);
-    const ofKey = plan.keyFilter ? (await slices.finish(lookUp.matching(plan.keyFilter))).set : null;
+    const ofKey = plan.keyFilter ? (yield* lookUp.matching(plan.keyFilter)).set : null;
     const options = { allowed, ofKey, isExact: plan.beam.exact, ef };
     const legs = new Legs(view, ofGroup, options);
     for (const [i, query] of queries.entries()) {
-      await slices.pause();
+      deadline.check();
+      if (i > 0) yield;
       let isFirst = true;
       const legsOf = () => {
         const made = isFirst ? legs.of(i) : new Legs(view, [ofGroup[i]], options).of(0);
         isFirst = false;
         return made;
       };
-      const found = await runQuery(view, legsOf, plan, slices);
+      const found = yield* runQuery(view, legsOf, plan);
       const { hits, groups, rankings } = found;
       const account =
-        (plan.explain || plan.walk) && tellsWork
-          ? await slices.finish(accountOf(view, found.legs, plan))
-          : undefined;
-      const explanations = explainer && (await slices.finish(explainer.explain(found.legs, rankings, hits)));
-      const fetching = plan.deadline.trace?.begin("fetch", { hits: hits.length });
-      const results = await slices.finish(fetchAll(view, hits, plan, size));
+        (plan.explain || plan.walk) && tellsWork ? yield* accountOf(view, found.legs, plan) : undefined;
+      const explanations = explainer && (yield* explainer.explain(found.legs, rankings, hits));
+      const fetching = deadline.trace?.begin("fetch", { hits: hits.length });
+      const results = yield* fetchAll(view, hits, plan, size);
       fetching?.end();
       if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
       if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
       responses[query] = { results, ...told(warned) };
       if (explained !== undefined) responses[query].filter = { ...explained, legs: waysOf(found) };
-      Object.assign(responses[query], account);
+      if (account !== undefined) Object.assign(responses[query], account);
     }
   }
   return responses;
@@ -142,55 +136,41 @@ type Found = Selected & {
 };
 
 /** Runs a query, again and deeper where its results are too few for their groups. @param legsOf made anew for each run */
-async function runQuery(
-  view: SearchedView,
-  legsOf: () => readonly SearchedLeg[],
-  plan: Plan,
-  slices: Slices,
-): Promise<Found> {
+function* runQuery(view: SearchedView, legsOf: () => readonly SearchedLeg[], plan: Plan): Steps<Found> {
   for (let depth = firstDepth(plan); ; ) {
     const legs = legsOf();
-    const { hits, rankings } = await rankQuery(view, legs, plan, depth, slices);
-    const selected = await slices.finish(select(view, plan, hits, depth));
+    const { hits, rankings } = yield* rankQuery(view, legs, plan, depth);
+    const selected = yield* select(view, plan, hits, depth);
     const next = selected.isShort ? nextDepth(depth) : undefined;
     if (next === undefined) return { ...selected, legs, rankings, depth: legDepth(plan, depth) };
     depth = next;
   }
 }
 
-async function rankQuery(
+function* rankQuery(
   view: SearchedView,
   legs: readonly SearchedLeg[],
   plan: Plan,
   depth: number,
-  slices: Slices,
-): Promise<{ hits: Hit[]; rankings: Ranking[] }> {
+): Steps<{ hits: Hit[]; rankings: Ranking[] }> {
   const { fusion } = plan;
-  const runLeg = (leg: SearchedLeg, k: number): Promise<Hit[]> => {
-    plan.deadline.check();
-    const span = plan.deadline.trace?.begin("leg", { kind: leg.kind, k });
-    const searched = slices.finish(hitsOf(view, leg, k));
-    return span === undefined ? searched : endedWith(span, searched);
-  };
+  const idOf = (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
   if (fusion === null) {
-    const hits = await runLeg(legs[0], depth);
+    const hits = yield* runLeg(idOf, legs[0], plan, depth);
     return { hits, rankings: [{ hits, weight: 1 }] };
   }
   const ofLeg = legDepth(plan, depth);
   const rankings: Ranking[] = [];
-  for (const leg of legs) rankings.push({ hits: await runLeg(leg, ofLeg), weight: fusion.weights[leg.kind] });
-  const hits = await slices.finish(rankHits(idsOf(view), fuse(rankings, fusion.constant), depth));
+  for (const leg of legs)
+    rankings.push({ hits: yield* runLeg(idOf, leg, plan, ofLeg), weight: fusion.weights[leg.kind] });
+  const hits = yield* rankHits(idOf, fuse(rankings, fusion.constant), depth);
   return { hits, rankings };
 }
 
-async function endedWith(span: TraceSpan, searched: Promise<Hit[]>): Promise<Hit[]> {
-  const hits = await searched;
-  span.end({ hits: hits.length });
+function* runLeg(idOf: IdOf, leg: SearchedLeg, { deadline }: Plan, k: number): Steps<Hit[]> {
+  deadline.check();
+  const span = deadline.trace?.begin("leg", { kind: leg.kind, k });
+  const hits = yield* rankCandidates(idOf, yield* leg.search(k), k);
+  span?.end({ hits: hits.length });
   return hits;
-}
-
-const idsOf = (view: SearchedView) => (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
-
-function* hitsOf(view: SearchedView, leg: SearchedLeg, k: number): Steps<Hit[]> {
-  return yield* rankCandidates(idsOf(view), yield* leg.search(k), k);
 }

@@ -98,6 +98,9 @@ export class Checks {
           return indexer.isStopped;
         },
         reason: new QuiverError("not_ready", "The collection was unloaded meanwhile."),
+        check() {
+          if (this.isOver) throw this.reason;
+        },
       };
       return await comparePostings(view, kinds, find, new Task({ key: "check" }, interest));
     } catch (error) {

@@ -7,6 +7,7 @@ import type { IndexKind, Recall } from "@quiverdb/protocol/shapes/index-definiti
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import { turned } from "../../base/scheduler.ts";
+import type { Steps } from "../../base/steps.ts";
 import {
   type IndexDefinitions,
   IndexDefinitionsReader,
@@ -24,7 +25,6 @@ import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import { requireIndexes } from "../../query/legs.ts";
 import * as plan from "../../query/plan.ts";
 import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
-import { Slices } from "../../query/slices.ts";
 import type { Reader } from "../../storage/store.ts";
 import type { View } from "../../views/view.ts";
 import type { Collection } from "../contract.ts";
@@ -88,19 +88,13 @@ export class Searches implements Searched<View> {
   }
 
   /** The records of a view that match the filter of a request, and whether there are none and warnings say why. */
-  async matching(
-    view: View,
-    given: unknown,
-    deadline: Deadline,
-  ): Promise<{ set: OrdinalBitmap; isWarned: boolean }> {
-    const slices = new Slices(deadline);
-    const read = await slices.finish(readFilter(given));
+  *matching(view: View, given: unknown): Steps<{ set: OrdinalBitmap; isWarned: boolean }> {
+    const read = yield* readFilter(given);
     invariant(read !== null, "the matches of no filter are looked up");
     const filter = withTimes(read, this.isTime());
     const lookUp = this.lookUpIn(view);
-    const found = await slices.finish(lookUp.matching(filter));
-    const isWarned =
-      found.set.count === 0 && (await slices.finish(lookUp.warnings(filter, found))).length > 0;
+    const found = yield* lookUp.matching(filter);
+    const isWarned = found.set.count === 0 && (yield* lookUp.warnings(filter, found)).length > 0;
     return { set: found.set, isWarned };
   }
 
@@ -171,7 +165,7 @@ export class Searches implements Searched<View> {
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.readTxn), this.beams);
-      const measured = await measureRecall(view, sample, topK, ef, deadline);
+      const measured = await deadline.task.finish(measureRecall(view, sample, topK, ef));
       return {
         recall: measured.recall,
         worst_recall: measured.worst,
