@@ -52,7 +52,6 @@ export class SparseIndex implements Index {
   /** Adds a record. A vector without entries is held and never found. */
   add(ordinal: number, indices: Uint32Array, values: Float32Array): void {
     assertSparse(indices, values);
-    invariant(!this.has(ordinal), () => `ordinal ${ordinal} is added twice`);
     this.#postings.add(ordinal, 0, indices, values, 0);
   }
 
