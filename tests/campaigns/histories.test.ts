@@ -15,5 +15,5 @@ it(`[I2] [I3] [I7] [T1] [T3] [Q11] a serial order explains what concurrent clien
     say: () => undefined,
   });
   expect(seen["operations in the history"]).toBeGreaterThan(20);
-  expect(Number(seen["kills of the server"]) + Number(seen["stops of the server"])).toBeGreaterThan(0);
+  expect(seen["kills, stops of the server"]).toMatch(/[1-9]/);
 }, 600_000);

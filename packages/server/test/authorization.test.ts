@@ -35,6 +35,7 @@ const others: Record<string, Role | "anyone"> = {
   "GET /console/:file": "anyone",
   "HEAD /console/:file": "anyone",
   "GET /metrics": "read",
+  "GET /metrics/last-hour": "read",
   // Only if CORS origins are configured: it returns the methods and headers that a page may use, for any path.
   "OPTIONS *": "anyone",
 };
