@@ -99,21 +99,27 @@ export function DeleteDialog({ name, id, close, done }: Props & { id: string }) 
   );
 }
 
-/** Merges a patch into the metadata of the records that match. @param filter as it is written */
-export function UpdateMatchingDialog({
-  name,
-  filter,
-  total,
-  close,
-  done,
-}: Props & { filter: string; total: number }) {
+/** Of a dialog about all records that match. */
+type OfMatches = Props & {
+  /** As it is written. */
+  filter: string;
+  total: number;
+};
+
+/** An empty filter would be all records. */
+function conditionOf(filter: string) {
+  const condition = parseFilter(filter);
+  if (condition === undefined) throw new Error("There is no filter.");
+  return condition;
+}
+
+/** Merges a patch into the metadata of the records that match. */
+export function UpdateMatchingDialog({ name, filter, total, close, done }: OfMatches) {
   const collection = useClient().collection(name);
   const [patch, setPatch] = useState("");
   const submit = async () => {
-    const matching = parseFilter(filter);
-    if (matching === undefined) throw new Error("There is no filter.");
     done(
-      `Changed ${countOf(await collection.updateMatching(matching, recordOf("The patch", patch)), "record")}.`,
+      `Changed ${countOf(await collection.updateMatching(conditionOf(filter), recordOf("The patch", patch)), "record")}.`,
     );
   };
   return (
@@ -134,18 +140,10 @@ export function UpdateMatchingDialog({
   );
 }
 
-export function DeleteMatchingDialog({
-  name,
-  filter,
-  total,
-  close,
-  done,
-}: Props & { filter: string; total: number }) {
+export function DeleteMatchingDialog({ name, filter, total, close, done }: OfMatches) {
   const collection = useClient().collection(name);
   const submit = async () => {
-    const matching = parseFilter(filter);
-    if (matching === undefined) throw new Error("There is no filter.");
-    done(`Deleted ${countOf(await collection.deleteMatching(matching), "record")}.`);
+    done(`Deleted ${countOf(await collection.deleteMatching(conditionOf(filter)), "record")}.`);
   };
   return (
     <ConfirmDeletion title={`Delete ${countOf(total, "record")}`} name={name} submit={submit} close={close}>
