@@ -1,6 +1,7 @@
 // A short form of tests/campaigns/fuzz.ts: one round, some hundred requests.
 
 import { expect, it } from "vitest";
+import { faultOf } from "./fuzz/answers.ts";
 import { fuzz } from "./fuzz.ts";
 
 const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
@@ -19,3 +20,31 @@ it(`[E5] [E1] whatever is sent, every response has the documented shape, and the
   expect(seen["answers 500"]).toBe(0);
   expect(said).toHaveLength(1);
 }, 600_000);
+
+it("[Q4] [Q26] results out of order are a fault, but for diverse ones", () => {
+  const hit = { document_id: null, text: null };
+  const results = [
+    { id: "a", score: 1, ...hit },
+    { id: "b", score: -3, ...hit },
+    { id: "c", score: 0, ...hit },
+  ];
+  const answer = {
+    status: 200,
+    headers: new Map([
+      ["x-request-id", "1"],
+      ["x-content-type-options", "nosniff"],
+      ["content-type", "application/json"],
+    ]),
+    body: Buffer.from(JSON.stringify({ results })),
+  };
+  const faultAfter = (diversity?: number | null) =>
+    faultOf(
+      answer,
+      "/nowhere",
+      "POST",
+      "/vectordb/collections/c/search/dense",
+      Buffer.from(JSON.stringify({ diversity })),
+    );
+  expect([0.3, 1].map(faultAfter)).toEqual([undefined, undefined]);
+  expect([undefined, null, 0].map(faultAfter)).toEqual(Array(3).fill("results out of order"));
+});

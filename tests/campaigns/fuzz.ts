@@ -260,7 +260,9 @@ async function sendAll(
       // The response to malformed HTTP does not depend on the requested endpoint.
       const isRefused = answer.status === 431 || answer.body.includes("not valid HTTP/1.1");
       const fault =
-        isRefused && method !== "HEAD" ? faultOf(answer, dataDir) : faultOf(answer, dataDir, method, target);
+        isRefused && method !== "HEAD"
+          ? faultOf(answer, dataDir)
+          : faultOf(answer, dataDir, method, target, body);
       if (fault !== undefined) fail(`${fault}\nanswer: ${answer.status} ${shown(answer.body)}`);
       const route = routeOf(method, target);
       if (answer.status < 300) remember(answer.body, route, target, made);

@@ -64,12 +64,14 @@ function decoded(segment: string): string | undefined {
  * The fault of a response; undefined if there is none.
  * @param dataDir must not appear in it
  * @param method of the request, if it is known; otherwise only the rules for every response are checked
+ * @param sent the body of the request
  */
 export function faultOf(
   answer: WireAnswer,
   dataDir: string,
   method?: string,
   target?: string,
+  sent?: Buffer,
 ): string | undefined {
   const { status, headers, body } = answer;
   const text = body.toString("utf8");
@@ -88,7 +90,7 @@ export function faultOf(
   if (!headers.get("content-type")?.startsWith("application/json")) return "a success that is not JSON";
   const value = parsed(text);
   if (value === undefined) return "a success whose body is not JSON";
-  return check(value) ?? orderFault(value);
+  return check(value) ?? orderFault(value, sent);
 }
 
 function errorFault(
@@ -135,8 +137,10 @@ function linesFault({ headers }: WireAnswer, text: string): string | undefined {
   return undefined;
 }
 
-/** Search results have descending scores. */
-function orderFault(value: unknown): string | undefined {
+/** Search results have descending scores (Q4), unless the request is for diverse ones (Q26). */
+function orderFault(value: unknown, sent: Buffer | undefined): string | undefined {
+  const request = parsed(sent?.toString("utf8") ?? "") as { diversity?: unknown } | null | undefined;
+  if (typeof request?.diversity === "number" && request.diversity > 0) return undefined;
   const answers = (Array.isArray(value) ? value : [value]) as { results?: { score: number }[] }[];
   for (const { results } of answers.filter((each) => Array.isArray(each?.results))) {
     if (results?.some(({ score }, i) => i > 0 && score > results[i - 1].score)) return "results out of order";
