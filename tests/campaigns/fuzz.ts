@@ -465,4 +465,5 @@ if (import.meta.main)
         importsPerRound: imports,
         say,
       }),
+    isWhole: ({ rounds, requests }) => rounds * requests >= reachRequestsMin,
   });
