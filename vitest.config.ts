@@ -66,7 +66,7 @@ export default defineConfig({
       },
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
-    setupFiles: ["packages/engine/src/process/node-host.ts"],
+    setupFiles: ["packages/engine/src/process/node-host.ts", "tests/seed.ts"],
     // A process for each other test file: real LMDB, real workers and shared memory end with it.
     pool: "forks",
     // Tests start servers and worker threads of their own; more files at a time only fight for the cores.

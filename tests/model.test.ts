@@ -1,7 +1,7 @@
 // Random sequences of all operations on several collections, with restarts, against the model.
 //
-// A failure prints its seed and path; QUIVER_SEED and QUIVER_RUNS repeat and lengthen the test
-// (`npm run campaign model` runs the long form).
+// A failure prints its seed and path; QUIVER_TEST_SEED and QUIVER_RUNS repeat and lengthen the test
+// (`npm run campaign model-in-process` runs the long form).
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,9 +12,9 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { fused, type Metric, ModelCollection, type ModelRecord, type Ranked, tolerance } from "./model.ts";
+import { seed } from "./seed.ts";
 
 const runs = Number(process.env.QUIVER_RUNS ?? 60);
-const seed = Number(process.env.QUIVER_SEED ?? Date.now() % 2 ** 31);
 
 const names = ["one", "zwei 二", "troi's.3"];
 /** Words that text analysis does not change. */

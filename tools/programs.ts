@@ -71,14 +71,23 @@ const campaigns = new Map<string, Program>([
     {
       file: "node_modules/vitest/vitest.mjs",
       options: "run tests/model.test.ts",
-      env: { QUIVER_RUNS: "2000" },
-      what: "2,000 random sequences against the model in one process; QUIVER_SEED repeats one",
+      env: { QUIVER_RUNS: "2000", QUIVER_TEST_SEED: "random" },
+      what: "2,000 random sequences against the model in one process; QUIVER_TEST_SEED repeats one",
     },
   ],
   campaign(
     "odd-data",
     "the dense index on a hundred kinds of odd data, beside hnswlib; takes hours, --short takes minutes",
   ),
+  [
+    "properties",
+    {
+      file: "node_modules/vitest/vitest.mjs",
+      options: "run",
+      env: { QUIVER_TEST_SEED: "random" },
+      what: "every test, with other random cases than those of `npm test`; QUIVER_TEST_SEED repeats them",
+    },
+  ],
   campaign("power-loss", "1,000 images of a disk after a power loss; needs gcc", "--figures"),
   campaign(
     "readers",

@@ -1,10 +1,9 @@
 // A short form of corruption.ts: five damaged places.
 
 import { expect, it } from "vitest";
+import { seed } from "../seed.ts";
 import { TemporaryFolder } from "./campaign.ts";
 import { Campaign } from "./corruption.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? 11);
 
 it(`[Z3] [Z4] damaged data is never served, and what is intact is saved (seed ${seed})`, async () => {
   using folder = new TemporaryFolder("corruption");

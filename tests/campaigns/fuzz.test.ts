@@ -1,10 +1,9 @@
 // A short form of tests/campaigns/fuzz.ts: one round, some hundred requests.
 
 import { expect, it } from "vitest";
+import { seed } from "../seed.ts";
 import { faultOf } from "./fuzz/answers.ts";
 import { fuzz } from "./fuzz.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
 it(`[E5] [E1] whatever is sent, every response has the documented shape, and the server stays alive (seed ${seed})`, async () => {
   const said: string[] = [];

@@ -1,9 +1,8 @@
 // A short form of tests/campaigns/histories.ts: some seconds, with a kill or a stop in between.
 
 import { expect, it } from "vitest";
+import { seed } from "../seed.ts";
 import { histories } from "./histories.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
 it(`[I2] [I3] [I7] [T1] [T3] [Q11] a serial order explains what concurrent clients saw, across restarts (seed ${seed})`, async () => {
   const seen = await histories({

@@ -3,12 +3,12 @@
 import { writeFileSync } from "node:fs";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { seed } from "../seed.ts";
 import { TemporaryFolder } from "./campaign.ts";
 import { type Mode, readSource, runOnce, type Source } from "./import-kill.ts";
 
 const rows = 5_000;
 const dimension = 16;
-const seed = Number(process.env.QUIVER_TEST_SEED ?? 7);
 
 let folder: TemporaryFolder;
 let source: Source;

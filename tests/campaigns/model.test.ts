@@ -2,10 +2,9 @@
 
 import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { expect, it } from "vitest";
+import { seed } from "../seed.ts";
 import { modelled, notModelled } from "./model/routes.ts";
 import { modelCampaign } from "./model.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? Date.now() % 1_000_000);
 
 it("[M1] every endpoint is in the model, or excluded with a reason", () => {
   for (const name of Object.keys(operations) as OperationName[]) {

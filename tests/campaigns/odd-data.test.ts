@@ -5,11 +5,11 @@
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { expect, test } from "vitest";
 import { all } from "../odd-data/odd-data.ts";
+import { seed } from "../seed.ts";
 import { settings } from "./odd-data/marks.ts";
 import { type CampaignOptions, lineOf, oddDataCampaign } from "./odd-data.ts";
 
 const kinds = all.filter(({ isLarge }) => !isLarge);
-const seed = Number(process.env.QUIVER_TEST_SEED ?? 1);
 
 /** Runs the campaign in its short form. @throws if a case is at fault @returns how many cases there were */
 async function campaign(

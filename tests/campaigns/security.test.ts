@@ -1,9 +1,8 @@
 // A short form of security.ts; `npm run campaign security` is the long one.
 
 import { expect, test } from "vitest";
+import { seed } from "../seed.ts";
 import { probeSecurity } from "./security.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? 1);
 
 test(`[A9] [A10] [A21] [E5] [H8] [H26] hostile requests get no access, cost little and learn nothing (seed ${seed})`, async () => {
   const figures = await probeSecurity(

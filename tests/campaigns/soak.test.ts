@@ -2,9 +2,8 @@
 
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
+import { seed } from "../seed.ts";
 import { soak } from "./soak.ts";
-
-const seed = Number(process.env.QUIVER_TEST_SEED ?? 3);
 
 test.skipIf(!existsSync("/proc/self/fd"))(
   `[O1] [I3] under twice its sustainable load, a server rejects requests correctly and loses nothing (seed ${seed})`,
