@@ -76,11 +76,15 @@ export class Accounting {
     this.#log.request({ request_id: requestId, route: "unreadable", status });
   }
 
+  /** A response that ends in the middle: its collection was deleted, say. */
+  cut(request: FastifyRequest, error: unknown, isServerFault: boolean): void {
+    if (isServerFault) this.fault(request, error);
+    else this.#log.logger.warn(logged(request, error), "response cut");
+  }
+
   /** A request that failed through a fault of the server. */
   readonly fault = (request: FastifyRequest, error: unknown): void => {
-    const route = request.endpoint.url ?? "unknown";
-    const fields = { request_id: request.id, method: request.method, route, err: error };
-    this.#log.logger.error(fields, "request failed");
+    this.#log.logger.error(logged(request, error), "request failed");
   };
 
   #end(request: FastifyRequest, response: ServerResponse, begunMs: number): void {
@@ -98,3 +102,10 @@ export class Accounting {
     this.#log.request({ request_id: request.id, method, route, status, ms: Math.round(ms * 100) / 100 });
   }
 }
+
+const logged = (request: FastifyRequest, error: unknown) => ({
+  request_id: request.id,
+  method: request.method,
+  route: request.endpoint.url ?? "unknown",
+  err: error,
+});

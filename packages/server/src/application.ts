@@ -321,7 +321,11 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     // The answers of the endpoints of the list are watched once they were sent; pages and metrics from here on.
     if (request.work === undefined) account.watch(reply);
     // When a stream fails, the status was already sent: the connection is cut, and only the log has the reason.
-    if (payload instanceof Readable) payload.once("error", (error) => account.fault(request, error));
+    if (payload instanceof Readable)
+      payload.once("error", (error) => {
+        const { serverFault } = errorAnswer(error, request.endpoint.operation, request.id, privateTexts);
+        account.cut(request, error, serverFault);
+      });
     done();
   });
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));

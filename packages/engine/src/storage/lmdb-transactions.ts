@@ -84,9 +84,19 @@ function lmdbRange(range: Range): Record<string, unknown> {
   };
 }
 
+/** Read transactions of a store that are not released. */
+export type OpenReads = { count: number };
+
 /** A read transaction. */
 export class LmdbReadTransaction extends LmdbReader implements ReadTransaction {
+  readonly #open: OpenReads;
   #released = false;
+
+  constructor(tables: ReadonlyMap<string, Bytes>, transaction: Transaction, open: OpenReads) {
+    super(tables, transaction);
+    this.#open = open;
+    open.count++;
+  }
 
   protected override options(): { transaction?: Transaction } {
     invariant(!this.#released, "a released read transaction is used");
@@ -96,6 +106,7 @@ export class LmdbReadTransaction extends LmdbReader implements ReadTransaction {
   release(): void {
     if (this.#released) return;
     this.#released = true;
+    this.#open.count--;
     this.transaction?.done();
   }
 }

@@ -34,7 +34,7 @@ import { open, type RootDatabase } from "lmdb";
 import { invariant } from "../base/invariant.ts";
 import { failureMessages, freeBytes, reserveBytes, storageError } from "./disk-error.ts";
 import { CommitMarkerWriter } from "./lmdb-meta.ts";
-import { type Bytes, LmdbReadTransaction, LmdbWriter } from "./lmdb-transactions.ts";
+import { type Bytes, LmdbReadTransaction, LmdbWriter, type OpenReads } from "./lmdb-transactions.ts";
 import { SharedMutex } from "./shared-mutex.ts";
 import { SpoolFiles } from "./spool-files.ts";
 import type { ReadTransaction, Store, Writer } from "./store.ts";
@@ -51,6 +51,7 @@ export class LmdbStore implements Store {
   #file: number | undefined;
   #marker: CommitMarkerWriter | undefined;
   readonly #spools: SpoolFiles;
+  readonly #openReads: OpenReads = { count: 0 };
 
   /**
    * Opens the environment in a directory, or creates it.
@@ -181,7 +182,7 @@ export class LmdbStore implements Store {
       // commit. After a reset, it would be renewed. A new one costs 2.5 µs more, and fails safely.
       this.#environment.resetReadTxn();
       (this.#environment as unknown as { _commitReadTxn(): void })._commitReadTxn();
-      return new LmdbReadTransaction(this.#tables, this.#environment.useReadTransaction());
+      return new LmdbReadTransaction(this.#tables, this.#environment.useReadTransaction(), this.#openReads);
     } catch (error) {
       // A commit failed in another thread, and this thread has not been notified yet.
       if (error instanceof Error && refusesAll.test(error.message)) throw reopening(error);
@@ -199,6 +200,10 @@ export class LmdbStore implements Store {
 
   async close(): Promise<void> {
     invariant(!this.#writing, `the store ${this.#path} is closed in the middle of a write`);
+    invariant(
+      this.#openReads.count === 0,
+      () => `the store ${this.#path} is closed with ${this.#openReads.count} read transactions`,
+    );
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
     this.#marker?.close();

@@ -72,6 +72,7 @@ export interface Store {
   sizeBytes(): number;
   /** Removes what a crash has left: all spools but one. @param kept the one to keep; null for none */
   removeSpoolsBut(kept: number | null): void;
+  /** All read transactions must be released. */
   close(): Promise<void>;
 }
 

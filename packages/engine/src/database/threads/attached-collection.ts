@@ -60,6 +60,8 @@ export class AttachedCollection implements Searched<AttachedView> {
   #pins: Pins | undefined;
   #view: AttachedView | undefined;
   readonly #asked = new Map<string, Promise<AttachedView>>();
+  /** Of posted views that the owner still pins. */
+  readonly #leases = new Set<number>();
   #searches = 0;
   #onIdle: (() => void) | undefined;
   #isClosing = false;
@@ -133,9 +135,11 @@ export class AttachedCollection implements Searched<AttachedView> {
       // The owner says where the fault stands in the request.
       throw isQuiverError(error, "invalid_filter") ? new NeedsOwner("a filter is refused") : error;
     });
-    if (answer === undefined || this.#isClosing) throw new NeedsOwner("the collection was replaced");
+    if (answer === undefined) throw new NeedsOwner("the collection was replaced");
     const { lease, posted, matching } = answer;
+    this.#leases.add(lease);
     try {
+      if (this.#isClosing) throw new NeedsOwner("the collection is being closed");
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
       if (!isSearchable) throw new NeedsOwner("an index cannot be searched in other threads");
       const view = this.#keep(posted);
@@ -146,8 +150,12 @@ export class AttachedCollection implements Searched<AttachedView> {
       return view;
     } finally {
       // Whoever asked pins the view in the microtasks before the owner can free anything.
-      setImmediate(() => this.#asking.release(lease));
+      setImmediate(() => this.#release(lease));
     }
+  }
+
+  #release(lease: number): void {
+    if (this.#leases.delete(lease)) this.#asking.release(lease);
   }
 
   #keep(posted: PostedView): AttachedView {
@@ -194,7 +202,10 @@ export class AttachedCollection implements Searched<AttachedView> {
     return () => false;
   }
 
-  /** Closes the store when no search goes on. */
+  /**
+   * Closes the store when no search goes on. The owner learns before the answer that no view is pinned: afterwards it closes the store in
+   * which its views read.
+   */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#view = undefined;
@@ -202,6 +213,7 @@ export class AttachedCollection implements Searched<AttachedView> {
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;
       });
+    for (const lease of this.#leases) this.#release(lease);
     await this.#store.close();
   }
 }

@@ -52,21 +52,22 @@ export class ThreadsOwner {
    * @param callsOf the calls to the thread, which use these handlers
    */
   handlers(slot: number, recheck: Recheck): Handlers {
-    const leasesOf = () => {
-      const thread = this.#threads.get(slot);
-      invariant(thread !== undefined, `a call comes from the slot ${slot}, which has no thread`);
-      return thread.leases;
-    };
     return {
       attach: ({ name }: { name: string }): Attachable => this.#collections.find(name).attachable,
-      view: (call: ViewCall, context) => this.#view(call, limitsOf(call.caller, context), leasesOf()),
-      release: ({ lease }: { lease: number }) => release(leasesOf(), lease),
+      view: (call: ViewCall, context) => this.#view(call, limitsOf(call.caller, context), slot),
+      release: ({ lease }: { lease: number }) => release(this.#leasesOf(slot), lease),
       search: (call: SearchCall, context) => this.#search(call, limitsOf(call.caller, context)),
       upsert: ({ batch, records, ...of }: UpsertCall, context) =>
         this.#collectionOf(of).upsertEncoded(batch, records, limitsOf(of.caller, context, recheck)),
       delete: ({ id, ...of }: DeleteCall, context) =>
         this.#collectionOf(of).delete(id, limitsOf(of.caller, context, recheck)),
     };
+  }
+
+  #leasesOf(slot: number): Map<number, AcquiredView> {
+    const thread = this.#threads.get(slot);
+    invariant(thread !== undefined, `a call comes from the slot ${slot}, which has no thread`);
+    return thread.leases;
   }
 
   /** The collection as it is for the caller. */
@@ -112,11 +113,17 @@ export class ThreadsOwner {
   async #view(
     { name, internalId, kinds, filters }: ViewCall,
     limits: CallLimits,
-    leases: Map<number, AcquiredView>,
+    slot: number,
   ): Promise<ViewAnswer> {
+    const leases = this.#leasesOf(slot);
     const collection = this.#collections.find(name);
     if (collection.entry.internalId !== internalId) return undefined;
     const acquired = await collection.acquireShared(kinds as IndexKind[], limits, filters);
+    if (this.#threads.get(slot)?.leases !== leases) {
+      // The thread has ended meanwhile.
+      acquired.release();
+      return undefined;
+    }
     const lease = ++this.#lastLease;
     leases.set(lease, acquired);
     const { posted, matching } = acquired;

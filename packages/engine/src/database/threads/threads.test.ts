@@ -409,6 +409,26 @@ test("deleted indexes, unloaded and replaced collections are noticed by the next
   });
 });
 
+test("a collection is deleted while threads ask for views of it: they pin nothing in its closed store", async () => {
+  const asking = [new Thread(1), new Thread(2)];
+  for (let round = 0; round < 15; round++) {
+    const collection = await makeCollection();
+    await collection.upsert([record(1), record(2)]);
+    // Each filter needs a view with its matches.
+    const asked = asking.flatMap((thread) =>
+      Array.from({ length: 20 }, (_, n) =>
+        thread
+          .ask("c", "dense", { query_vector: vector(), top_k: 1, filter: { n: { gte: n } } })
+          .catch(String),
+      ),
+    );
+    await Promise.any(asked.slice(below(20)));
+    await database.deleteCollection("c");
+    for (const answer of await Promise.all(asked))
+      if (typeof answer === "string") expect(answer).toMatch(/There is no collection named 'c'|was deleted/);
+  }
+}, 60_000);
+
 test("a thread that dies in the middle of its searches leaves nothing pinned", async () => {
   const collection = await makeCollection();
   await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));
