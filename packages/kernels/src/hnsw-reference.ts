@@ -5,7 +5,7 @@
 const f32 = Math.fround;
 
 /** Types of codes by number, see assembly/hnsw/keys.ts. */
-export const referenceTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+export const referenceTypes = ["f32", "f16", "u8", "octal", "quaternary", "binary"] as const;
 export type ReferenceType = (typeof referenceTypes)[number];
 
 /** Values in a block of a code, and its bytes; and twice the zero of integers. */
@@ -16,7 +16,7 @@ export const referenceBlocks: Readonly<
   f16: { values: 8, bytes: 16, twiceZero: 0 },
   u8: { values: 16, bytes: 16, twiceZero: 128 },
   octal: { values: 128, bytes: 48, twiceZero: 7 },
-  quaternay: { values: 64, bytes: 16, twiceZero: 3 },
+  quaternary: { values: 64, bytes: 16, twiceZero: 3 },
   binary: { values: 128, bytes: 16, twiceZero: 1 },
 };
 
@@ -83,7 +83,7 @@ export function unfold(type: ReferenceType, code: Uint8Array): number[] {
           ((code[byte + 16 * Math.floor(register / 4)] >> (2 * (register % 4))) & 3) +
           4 * ((code[byte + 32] >> register) & 1)
         );
-      case "quaternay":
+      case "quaternary":
         return (code[byte] >> (2 * register)) & 3;
       default:
         return (code[byte] >> register) & 1;

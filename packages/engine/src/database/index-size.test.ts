@@ -46,7 +46,7 @@ function fill(index: HnswIndex, vectors: number, copies: number): void {
   }
 }
 
-const types = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+const types = ["f32", "f16", "u8", "octal", "quaternary", "binary"] as const;
 const shapes = [
   { dimension: 4, vectors: 3_000, copies: 0, cacheMax: Number.POSITIVE_INFINITY },
   { dimension: 64, vectors: 1_500, copies: 1_500, cacheMax: 400 },

@@ -19,7 +19,7 @@
 //   u8        u + 64 in [1, 127], a byte each; alone of them without padding, for a word less can be a unit less: what stands
 //             behind the code fills the last register, where every query is zero
 //   octal     2u + 7 = 2c, c in [0, 7]: of 128 values 2 registers with the low two bits, 1 with the high bit
-//   quaternay 2u + 3 = 2c, c in [0, 3]: 64 values; bits 2j and 2j + 1 of byte i are value 16 j + i
+//   quaternary 2u + 3 = 2c, c in [0, 3]: 64 values; bits 2j and 2j + 1 of byte i are value 16 j + i
 //   binary    2u + 1 = 2c, c in [0, 1]: 128 values; bit j of byte i is value 16 j + i
 //
 // A query's values are i8, or f32 for floats. q . 2u = 2 (q . c) - offset, exact in 32 bits up to 65,535 dimensions; one

@@ -11,8 +11,7 @@ const dimensions = [100, 768, 1_536];
 
 /** The row of the page's table for a type. */
 function documented(dataType: HnswDataType): number[] {
-  const name = dataType === "quaternay" ? "quaternary" : dataType;
-  const row = page.match(new RegExp(`^\\| ${name} \\|(.*)\\|$`, "m"));
+  const row = page.match(new RegExp(`^\\| ${dataType} \\|(.*)\\|$`, "m"));
   if (row === null) throw new Error(`the page has no row for ${dataType}`);
   return row[1].split("|").map(Number);
 }

@@ -18,7 +18,7 @@ function noise(count: number, dimension: number, used: number): Float32Array {
 test("data of many dimensions pass with fewer bits than data of few", () => {
   const wide = auto(256, noise(600, 256, 256));
   const narrow = auto(8, noise(600, 8, 8));
-  expect(["binary", "quaternay", "octal"]).toContain(wide.dataType);
+  expect(["binary", "quaternary", "octal"]).toContain(wide.dataType);
   expect(["u8", "f16", "f32"]).toContain(narrow.dataType);
   for (const { dataType, reason } of [wide, narrow]) {
     expect(reason).toContain("on a sample of 600");

@@ -28,7 +28,7 @@ export type CalibrationRequest = {
 };
 
 /** From the smallest on. */
-const candidates: readonly HnswDataType[] = ["binary", "quaternay", "octal", "u8", "f16"];
+const candidates: readonly HnswDataType[] = ["binary", "quaternary", "octal", "u8", "f16"];
 
 /** Share of values that a range may cut off. */
 const clampedMax = 0.01;

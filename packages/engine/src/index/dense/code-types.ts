@@ -5,7 +5,7 @@
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 
 /** From the most to the least precise; their numbers are those of kernels/assembly/hnsw/keys.ts. */
-export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternay", "binary"] as const;
+export const hnswDataTypes = ["f32", "f16", "u8", "octal", "quaternary", "binary"] as const;
 /** A type of codes. */
 export type HnswDataType = (typeof hnswDataTypes)[number];
 
@@ -15,7 +15,7 @@ export const dataTypeNumbers: Readonly<Record<HnswDataType, number>> = {
   f16: 1,
   u8: 2,
   octal: 3,
-  quaternay: 4,
+  quaternary: 4,
   binary: 5,
 };
 
@@ -61,7 +61,7 @@ export const codeKinds: Readonly<Record<HnswDataType, CodeKind>> = {
     most: 7,
     steps: [0.48, 0.53, 0.586, 0.65, 0.72],
   },
-  quaternay: {
+  quaternary: {
     ...bits,
     blockValues: 64,
     blockBytes: 16,
@@ -110,6 +110,6 @@ const rescoreDepths: Readonly<Record<HnswDataType, readonly [times: number, leas
   f16: [1, 4],
   u8: [1.5, 14],
   octal: [3, 30],
-  quaternay: [5, 50],
+  quaternary: [5, 50],
   binary: [10, 100],
 };

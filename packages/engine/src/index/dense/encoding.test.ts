@@ -50,7 +50,7 @@ const errors: Readonly<Record<HnswDataType, number>> = {
   f16: 3e-4,
   u8: 0.003,
   octal: 0.04,
-  quaternay: 0.07,
+  quaternary: 0.07,
   binary: 0.15,
 };
 

@@ -255,7 +255,7 @@ export class Encoding {
       const byte = place & 15;
       const register = place >> 4;
       if (this.dataType === "binary") code[at + byte] |= levels[i] << register;
-      else if (this.dataType === "quaternay") code[at + byte] |= levels[i] << (2 * register);
+      else if (this.dataType === "quaternary") code[at + byte] |= levels[i] << (2 * register);
       else {
         code[at + 16 * (register >> 2) + byte] |= (levels[i] & 3) << (2 * (register & 3));
         code[at + 32 + byte] |= (levels[i] >> 2) << register;

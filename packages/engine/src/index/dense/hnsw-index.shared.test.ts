@@ -20,7 +20,7 @@ onSet("siftsmall", () => {
         index.add(i, bytesOfFloats(row));
       });
       index.check();
-      const floor = { binary: 0.95, quaternay: 0.98 }[dataType as string] ?? 0.99;
+      const floor = { binary: 0.95, quaternary: 0.98 }[dataType as string] ?? 0.99;
       expect(recallOfTruth(index, queries, truth, metrics.euclidean, base)).toBeGreaterThan(floor);
     }
   });
@@ -28,9 +28,9 @@ onSet("siftsmall", () => {
 
 // Lower bounds slightly below the observed values: they detect a broken graph, not random variation.
 const floorsOnWords = {
-  cosine: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.96, quaternay: 0.95, binary: 0.82 },
-  dot_product: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.96, binary: 0.91 },
-  euclidean: { f32: 0.965, f16: 0.965, u8: 0.96, octal: 0.955, quaternay: 0.95, binary: 0.86 },
+  cosine: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.96, quaternary: 0.95, binary: 0.82 },
+  dot_product: { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternary: 0.96, binary: 0.91 },
+  euclidean: { f32: 0.965, f16: 0.965, u8: 0.96, octal: 0.955, quaternary: 0.95, binary: 0.86 },
 } as const;
 
 onSet("glove100-100k", () => {

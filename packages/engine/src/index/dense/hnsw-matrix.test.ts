@@ -11,7 +11,7 @@ import { hnswDataTypes } from "./code-types.ts";
  * Recall that each type must reach: one bit per value says little about a vector of 24 dimensions, and re-scoring cannot add vectors that
  * were not visited.
  */
-const floors = { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternay: 0.95, binary: 0.9 } as const;
+const floors = { f32: 0.97, f16: 0.97, u8: 0.97, octal: 0.97, quaternary: 0.95, binary: 0.9 } as const;
 
 describe.each(metricNames)("%s", (metric) => {
   describe.each(hnswDataTypes)("%s", (dataType) => {

@@ -35,20 +35,19 @@ import type { HnswState } from "./saved-changes.ts";
 import { denseSearching, givenVector, legOfVector } from "./searching.ts";
 
 /** Increase this when the bytes of a graph or the meaning of a code change: older checkpoints are then ignored. */
-const graphFormat = 6;
+const graphFormat = 7;
 
 /** Size of the calibration sample if the definition has none. */
 const sampleDefault = 1_000;
 
-/** The type of codes as the index names it: `quaternay`, which definitions also spell `quaternary`, as statuses do. */
+/** The type of codes that a definition asks for: published clients spell `quaternary` as `quaternay`. */
 function codeTypeOf({
   type,
   properties: { data_type },
 }: DenseIndex["quantization"]): HnswOptions["dataType"] {
   if (type === "auto" || data_type == null) return "auto";
-  return data_type === "quaternary" ? "quaternay" : data_type;
+  return data_type === "quaternay" ? "quaternary" : data_type;
 }
-const spelled = (text = ""): string => text.replaceAll("quaternay", "quaternary");
 
 /** The options of an index of a definition. */
 function hnswOptions(
@@ -147,9 +146,9 @@ function statusOf(index: HnswIndex | undefined): KindStatus {
   const { encoding, quality } = index;
   return {
     served_by: index.reader.isReadingAll ? "flat" : "hnsw",
-    ...(encoding && { data_type: spelled(encoding.dataType), data_type_reason: spelled(encoding.reason) }),
+    ...(encoding && { data_type: encoding.dataType, data_type_reason: encoding.reason }),
     ...(encoding?.clampedShare !== undefined && { clamped_share: encoding.clampedShare }),
-    ...(index.successorType && { next_data_type: spelled(index.successorType) }),
+    ...(index.successorType && { next_data_type: index.successorType }),
     distinct_vectors: index.vectorCount,
     ...(!index.reader.isReadingAll && { ef_search_effective: index.reader.efDefault }),
     ...(quality && {

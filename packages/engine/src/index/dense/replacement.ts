@@ -20,7 +20,7 @@ const codeLossMax = 0.01;
 /** The next type after one that loses too much: types below u8 hardly distinguish vectors that are close together. */
 const better: Partial<Record<HnswDataType, HnswDataType>> = {
   binary: "u8",
-  quaternay: "u8",
+  quaternary: "u8",
   octal: "u8",
   u8: "f16",
   f16: "f32",

@@ -19,7 +19,7 @@ export function decode(encoding: Encoding, code: Uint8Array, factor: number): Fl
     else {
       if (dataType === "u8") level = i < code.length ? code[i] : zero;
       else if (dataType === "binary") level = (code[at + byte] >> register) & 1;
-      else if (dataType === "quaternay") level = (code[at + byte] >> (2 * register)) & 3;
+      else if (dataType === "quaternary") level = (code[at + byte] >> (2 * register)) & 3;
       else {
         level = (code[at + 16 * (register >> 2) + byte] >> (2 * (register & 3))) & 3;
         level |= ((code[at + 32 + byte] >> register) & 1) << 2;
