@@ -58,6 +58,9 @@ test("[O13] a further thread starts when the load needs it, and takes over a sha
     servingThreads: 2,
     servingThreadsAtStart: 1,
     idleCores: () => 2,
+    // Other tests may take the cores: then requests wait for longer than usual, and are not refused for it.
+    queueWaitMs: 120_000,
+    requestDeadlineMs: 120_000,
   });
   const own = () => serving().filter((worker) => !before.has(worker));
   let isOver = false;
@@ -74,7 +77,8 @@ test("[O13] a further thread starts when the load needs it, and takes over a sha
     const loads = Array.from({ length: 16 }, async () => {
       while (!isOver) {
         const response = await fetch(url, { method: "POST", headers, body });
-        expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(500);
+        const answer = await response.text();
+        expect(response.status, answer).toBe(200);
         answers++;
       }
     });
