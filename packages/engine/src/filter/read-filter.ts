@@ -48,6 +48,11 @@ export function* readFilter(value: unknown, path = "filter"): Steps<Filter | nul
   return yield* new FilterReader().filter(value, path, 1);
 }
 
+export const tooDeep = (path: string) =>
+  invalidFilter(path, `is nested too deeply; at most ${limits.filterLevelsMax} levels are allowed.`, {
+    maximum: limits.filterLevelsMax,
+  });
+
 type Entry = readonly [key: string, value: unknown];
 
 class FilterReader {
@@ -57,14 +62,7 @@ class FilterReader {
   *filter(value: unknown, path: string, level: number): Steps<Filter> {
     if (typeof value !== "object" || value === null || Array.isArray(value))
       throw invalidFilter(path, `is ${kindOf(value)}; expected an object such as ${example}.`);
-    if (level > limits.filterLevelsMax)
-      throw invalidFilter(
-        path,
-        `is nested too deeply; at most ${limits.filterLevelsMax} levels are allowed.`,
-        {
-          maximum: limits.filterLevelsMax,
-        },
-      );
+    if (level > limits.filterLevelsMax) throw tooDeep(path);
     const entries = Object.entries(value).filter(([, held]) => held !== null && held !== undefined);
     if (entries.some(([key]) => key === "field")) return yield* this.#leaf(entries, path);
     const connective = entries.find(([key]) => reserved.includes(key));

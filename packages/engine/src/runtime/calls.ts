@@ -4,6 +4,9 @@
 // port, in both directions. A call has a number; its answer has the same one. Messages arrive in the order in which they were posted, and
 // the handler of a call is started when its message arrives. It returns the answer, or says `later` and gives it by its context.
 //
+// A message that the receiver cannot read back, such as an object that is nested thousands of levels deep, says nothing of the call that it
+// belonged to: all calls in both directions fail that are not answered.
+//
 // An error keeps its code, message, stack and cause, and a `QuiverError` its details. The deadline of a
 // call counts where the call is executed: the caller tells its milliseconds, and later that it is gone. So a write that was passed to the
 // writer is never reported as stopped.
@@ -42,7 +45,9 @@ type WireError = {
 type Message =
   | { readonly call: number; readonly kind: string; readonly args: unknown; readonly timeoutMs: number }
   | { readonly answer: number; readonly value?: unknown; readonly error?: WireError }
-  | { readonly cancel: number };
+  | { readonly cancel: number }
+  /** A message of the other side could not be read. */
+  | { readonly unread: string };
 
 type Pending = { resolve(value: never): void; reject(reason: unknown): void };
 
@@ -59,6 +64,10 @@ export class Calls {
     this.#port = port;
     this.#handlers = handlers;
     port.on("message", (message: Message) => this.#receive(message));
+    port.on("messageerror", ({ message }: Error) => {
+      this.#post({ unread: message });
+      this.#failAll(unreadError(message));
+    });
   }
 
   /**
@@ -76,8 +85,8 @@ export class Calls {
     const stopWatching = deadline.onGone(() => this.#post({ cancel: call }));
     try {
       return await new Promise<T>((resolve, reject) => {
-        this.#pending.set(call, { resolve: resolve as Pending["resolve"], reject });
         this.#post({ call, kind, args, timeoutMs: deadline.leftMs }, transfer);
+        this.#pending.set(call, { resolve: resolve as Pending["resolve"], reject });
       });
     } finally {
       stopWatching();
@@ -97,9 +106,13 @@ export class Calls {
   /** Rejects all calls that are not answered, and every further one: the other thread has ended. */
   end(reason: Error): void {
     this.#ended ??= reason;
+    this.#failAll(reason);
+    for (const running of this.#running.values()) running.abort(reason);
+  }
+
+  #failAll(reason: Error): void {
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
-    for (const running of this.#running.values()) running.abort(reason);
   }
 
   #post(message: Message, transfer: readonly Transferable[] = []): void {
@@ -110,9 +123,10 @@ export class Calls {
     if ("call" in message) void this.#run(message);
     else if ("cancel" in message)
       this.#running.get(message.cancel)?.abort(new Error("the client disconnected"));
+    else if ("unread" in message) this.#failAll(unreadError(message.unread));
     else {
       const pending = this.#pending.get(message.answer);
-      // After `end`, nobody waits for it.
+      // Nobody waits for it after `end`, or after another message was not read.
       if (pending === undefined) return;
       this.#pending.delete(message.answer);
       if (message.error === undefined) pending.resolve(message.value as never);
@@ -147,6 +161,8 @@ export class Calls {
     this.#post(message, transfer);
   }
 }
+
+const unreadError = (why: string) => new Error(`A message between two threads could not be read: ${why}`);
 
 /** The number of calls without an answer. */
 const untold = 0;

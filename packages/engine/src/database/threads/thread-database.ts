@@ -7,10 +7,13 @@
 
 import "../../process/node-host.ts";
 import { invariant } from "@quiverdb/protocol/invariant";
+import { limits } from "@quiverdb/protocol/limits";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { KeyFilter } from "../../collection/key-filter.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
+import { tooDeep } from "../../filter/read-filter.ts";
+import { depthOf } from "../../metadata/merge.ts";
 import { answer } from "../../query/answer.ts";
 import { answerOf, type SearchAnswer, type SearchKind, type SearchRequest } from "../../query/plan.ts";
 import { type PostedResponse, receivedResponse } from "../../query/result.ts";
@@ -135,6 +138,19 @@ const isForOwner = (
   recall_target !== null ||
   (keyFilter !== null && (kind === "recommend" || kind === "neighbors"));
 
+/** A filter of this many levels of JSON has more than it may have, and of thousands of levels a thread cannot read what another posts. */
+const filterDepthMax = 4 * limits.filterLevelsMax;
+
+/** @throws invalid_filter */
+function requirePostable(request: { filter?: unknown; queries?: readonly unknown[] }): void {
+  const check = (filter: unknown, path: string) => {
+    if (depthOf(filter, filterDepthMax) > filterDepthMax) throw tooDeep(path);
+  };
+  check(request.filter, "filter");
+  for (const [i, query] of request.queries?.entries() ?? [])
+    check((query as { filter?: unknown } | null)?.filter, `queries[${i}].filter`);
+}
+
 class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;
   readonly #name: string;
@@ -189,6 +205,7 @@ class Forwarding implements ThreadCollection {
       }
     }
     deadline.check();
+    requirePostable(request);
     const call: SearchCall = { ...this.#of(deadline), kind, request };
     const found = await this.#database.calls.call<PostedResponse[]>("search", call, deadline);
     return answerOf(kind, found.map(receivedResponse));

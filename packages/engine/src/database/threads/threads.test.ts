@@ -432,6 +432,16 @@ test("a collection is deleted while threads ask for views of it: they pin nothin
   }
 }, 60_000);
 
+test("a message that cannot be read ends the calls that wait, and no further ones", async () => {
+  await makeCollection();
+  const thread = new Thread(1);
+  const request = { query_vector: vector(), top_k: 1 };
+  const nested = (levels: number) => thread.calls.call("nested", { levels });
+  expect(await nested(3)).toEqual([[[]]]);
+  await expect(nested(8_000)).rejects.toThrow("could not be read");
+  expect(await thread.ask("c", "dense", request)).toEqual({ results: [] });
+});
+
 test("a thread that dies in the middle of its searches leaves nothing pinned", async () => {
   const collection = await makeCollection();
   await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));

@@ -28,6 +28,8 @@ const calls = new Calls(parentPort, {
     if (asked === "upsert" || asked === "delete") return collection[asked](args as never, options);
     return collection.search(asked, args as never, options);
   },
+  /** Nested so deeply that a worker can write it, but the main thread, whose stack is smaller, cannot read it. */
+  nested: ({ levels }: { levels: number }) => JSON.parse("[".repeat(levels) + "]".repeat(levels)),
   forwarded: () => forwarded,
   viewsAsked: () => viewsAsked,
   die: () => {
