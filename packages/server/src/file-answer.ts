@@ -24,7 +24,7 @@ export class FileAnswer {
     this.#stream = stream;
   }
 
-  /** @throws range_not_satisfiable */
+  /** @throws range_not_satisfiable, and what `stream` throws */
   send(reply: FastifyReply, rangeHeader: string | undefined): FastifyReply {
     const { size } = this;
     const range = readRange(rangeHeader, size);
@@ -38,13 +38,14 @@ export class FileAnswer {
     }
     const [start, end] = range ?? [0, size];
     invariant(0 <= start && start <= end && end <= size, `bytes ${start} to ${end} of ${size} are sent`);
+    const stream = this.#stream(start, end);
     if (range) reply.code(206).header("content-range", `bytes ${start}-${end - 1}/${size}`);
     return reply
       .headers(this.headers)
       .header("accept-ranges", "bytes")
       .header("content-length", end - start)
       .type("application/octet-stream")
-      .send(this.#stream(start, end));
+      .send(stream);
   }
 }
 

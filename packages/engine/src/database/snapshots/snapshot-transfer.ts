@@ -1,20 +1,19 @@
 // How do the bytes of a snapshot's file come in and go out?
 
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { backupMagic } from "@quiverdb/protocol/backup-format";
 import { invalidSnapshot } from "./block-file.ts";
 
 /** The bytes of a file; the last ones are sent only if the SHA-256 of all bytes is right. */
 export async function* provedBytes(
-  path: string,
+  file: AsyncIterable<Buffer>,
   sha256: string,
   onWrong: () => Error,
 ): AsyncGenerator<Buffer> {
   const hash = createHash("sha256");
   let held: Buffer | undefined;
-  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+  for await (const chunk of file) {
     hash.update(chunk);
     if (held !== undefined) yield held;
     held = chunk;

@@ -197,6 +197,20 @@ describe("making", () => {
     expect(database.snapshots.listAll()).toEqual({ snapshots: [], running: [] });
   });
 
+  it("[B2] a snapshot that is deleted during its download is sent whole, and is not found if that did not begin", async () => {
+    await (await makeCollection()).upsert(records(1, 500));
+    const { id, size_bytes } = await database.snapshots.create("c");
+    const [whole, part, late] = Array.from({ length: 3 }, () => database.snapshots.read("c", id));
+    const streams = [whole.stream(0, size_bytes), part.stream(7, size_bytes)];
+    database.snapshots.delete("c", id);
+    const lengths = streams.map(async (stream) => Buffer.concat(await stream.toArray()).length);
+    expect(await Promise.all(lengths)).toEqual([size_bytes, size_bytes - 7]);
+    for (const start of [0, 7])
+      expect(() => late.stream(start, size_bytes)).toThrow(
+        expect.objectContaining({ code: "snapshot_not_found" }),
+      );
+  });
+
   it("[B6] on a full disk a snapshot, an upload and a restore fail and leave nothing behind", async (test) => {
     const small = join(directory, "small");
     mkdirSync(small);

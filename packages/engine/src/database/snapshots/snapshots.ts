@@ -9,7 +9,7 @@
 // A snapshot survives the deletion of its collection, because restoring a collection that was deleted by mistake is a common case.
 
 import { randomBytes } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
@@ -195,11 +195,22 @@ export class KeptSnapshots implements Snapshots {
     };
     return {
       snapshot,
-      stream: (start, end): Readable =>
-        start === 0 && end === size
-          ? Readable.from(provedBytes(path, sha256, onWrong), { objectMode: false })
-          : createReadStream(path, { start, end: end - 1 }),
+      stream: (start, end): Readable => {
+        const file = this.#open(id, path, start, end);
+        if (start !== 0 || end !== size) return file;
+        const proved = Readable.from(provedBytes(file, sha256, onWrong), { objectMode: false });
+        return proved.once("close", () => file.destroy());
+      },
     };
+  }
+
+  /** Opens the file at once, so that it stays readable if the snapshot is deleted. @throws snapshot_not_found if it was deleted meanwhile */
+  #open(id: string, path: string, start: number, end: number): Readable {
+    try {
+      return createReadStream(path, { fd: openSync(path, "r"), start, end: end - 1 });
+    } catch (error) {
+      throw this.#known.get(id) === undefined ? notFound(id) : error;
+    }
   }
 
   delete(name: string, id: string): void {
