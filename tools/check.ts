@@ -7,7 +7,7 @@
 //   npm run check -- --rest                those of test:full that npm test does not have
 //
 // There are two groups of steps: the first reads the sources, the second runs them. All steps of a group run, so that one call shows all
-// its failures; after a group with a failure the check stops.
+// its failures; after a group with a failure the check stops. The steps that use the cores most follow each other; the others run beside.
 
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
@@ -33,6 +33,8 @@ type Step = {
   run: () => Promise<Outcome>;
   /** Whether only the full check has it, or only a call that names it, because it is a part of another step. Otherwise every check. */
   when?: "full" | "named";
+  /** Whether it runs beside the other steps of its group: it waits, or needs one core only. */
+  isBeside?: boolean;
 };
 
 const root = resolve(import.meta.dirname, "..");
@@ -46,6 +48,7 @@ const groups: readonly (readonly Step[])[] = [
     {
       name: "format",
       what: "format and lint (biome)",
+      isBeside: true,
       run: () => silent("@biomejs/biome/bin/biome", ["check"]),
     },
     {
@@ -67,6 +70,7 @@ const groups: readonly (readonly Step[])[] = [
     {
       name: "floors",
       what: "imports go downwards; Node.js only where it may be; nothing unused",
+      isBeside: true,
       run: async () => {
         const [hosts, unused] = await Promise.all([checkHosts(root), silent("knip/bin/knip.js", unusedCode)]);
         return { errors: [...checkFloors(root), ...hosts, ...unused.errors] };
@@ -75,11 +79,12 @@ const groups: readonly (readonly Step[])[] = [
     {
       name: "links",
       what: "links and rules of the documents",
+      isBeside: true,
       run: async () => ({ errors: checkLinks(root) }),
     },
   ],
   [
-    { name: "examples", what: "examples of the documents", run: examples },
+    { name: "examples", what: "examples of the documents", isBeside: true, run: examples },
     { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
     {
       name: "long",
@@ -217,11 +222,17 @@ async function check(isWanted: (step: Step) => boolean): Promise<boolean> {
   const failed: string[] = [];
   let stepsRun = 0;
   for (const group of groups) {
+    const beside: Promise<void>[] = [];
     for (const step of group) {
       if (!isWanted(step)) continue;
       stepsRun++;
-      if (!(await report(step, counts, closings))) failed.push(step.name);
+      const running = report(step, counts, closings).then((passed) => {
+        if (!passed) failed.push(step.name);
+      });
+      if (step.isBeside) beside.push(running);
+      else await running;
     }
+    await Promise.all(beside);
     if (failed.length > 0) break;
   }
   const totals = [`${stepsRun} steps`, ...counts, `${failed.length} failed`, seconds(startMs)].join(", ");
