@@ -56,8 +56,8 @@ const modules: Readonly<Record<string, Module>> = {
   database: { floor: 5.5, sees: ["protocol", "client", "server", "engine/database", "engine/operations"] },
   cli: { floor: 6, sees: ["protocol", "client", "server", "database", "import"] },
   console: { floor: 6, sees: ["protocol", "client"] },
+  import: { floor: 5.5, sees: ["protocol", "client"] },
   // Integrations are published beside the client, so they use only what its entry exports.
-  import: { floor: 5.5, sees: ["client"] },
   langchain: { floor: 6, sees: ["client"] },
   llamaindex: { floor: 6, sees: ["client"] },
   mcp: { floor: 6, sees: ["client", "database"] },

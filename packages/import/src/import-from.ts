@@ -33,7 +33,6 @@ import type { ImportSource } from "./source.ts";
 
 export type { ChromaClientLike, ChromaCollectionLike, ChromaOptions, ChromaSource } from "./chroma.ts";
 export type { Metric, SourceShape } from "./format.ts";
-export { faultOfJson } from "./json-values.ts";
 export { addNeeds, ensureCollection, metricOf, type Needs, needsOf } from "./needed-collection.ts";
 export type { PgvectorColumns, PgvectorOptions } from "./pgvector-columns.ts";
 export type { PgClientLike, PgvectorSource } from "./pgvector-table.ts";

@@ -8,6 +8,7 @@
 
 import { QuiverError } from "@quiverdb/client";
 import { JSONParser, TokenType } from "@streamparser/json";
+import { byteOrderMark, lineFeed, splitLines } from "./files/lines.ts";
 import { RecordFault } from "./record-fault.ts";
 import type { Source } from "./source.ts";
 
@@ -28,8 +29,6 @@ export const exportPages = {
 
 /** The longest line that is looked at to find out whether the file is lines of JSON. */
 const lineBytesMax = 16 * 1024 * 1024;
-const lineFeed = 0x0a;
-const byteOrderMark = [0xef, 0xbb, 0xbf] as const;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 const hasMark = (bytes: Uint8Array): boolean => byteOrderMark.every((byte, i) => bytes[i] === byte);
 
@@ -81,11 +80,9 @@ export function areLines(head: string): boolean {
 }
 
 async function* fromLines(source: Source, pages: readonly string[]): AsyncGenerator<Found<unknown>> {
-  let line = 0;
-  for await (const bytes of lines(source)) {
-    line++;
-    for (const raw of recordsOf(bytes, pages)) yield { raw, line };
-  }
+  for await (const lines of splitLines(source, { offset: 0, number: 0 }, Number.POSITIVE_INFINITY))
+    for (const { bytes, number: line } of lines)
+      for (const raw of recordsOf(bytes as Buffer, pages)) yield { raw, line };
 }
 
 function recordsOf(bytes: Uint8Array, pages: readonly string[]): readonly unknown[] {
@@ -219,22 +216,8 @@ class Place {
   }
 }
 
-async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let rest: Uint8Array[] = [];
-  for await (const chunk of chunks) {
-    let from = 0;
-    for (let end = chunk.indexOf(lineFeed); end >= 0; end = chunk.indexOf(lineFeed, from)) {
-      const part = chunk.subarray(from, end);
-      yield rest.length === 0 ? part : Buffer.concat([...rest, part]);
-      rest = [];
-      from = end + 1;
-    }
-    if (from < chunk.length) rest.push(chunk.subarray(from));
-  }
-  if (rest.length > 0) yield Buffer.concat(rest);
-}
-
-function parsed(text: string): unknown {
+/** The value of a JSON text; undefined if it is none. */
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -6,6 +6,16 @@
 //
 // Lines and records count from 1. A source that has no name is left out: `line 19 (record 3)`, `record 3`.
 
+/** The path that means standard input. */
+export const standardInput = "-";
+
+/** What messages call a file. */
+export const nameOf = (path: string): string => (path === standardInput ? "standard input" : path);
+
+/** `1 item`, `1,234 items`. */
+export const countOf = (count: number, noun: string): string =>
+  `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+
 /** A line. */
 export const lineIn = (name: string | undefined, line: number): string =>
   name === undefined ? `line ${line}` : `${name}:${line}`;

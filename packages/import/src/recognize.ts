@@ -7,7 +7,7 @@
 // says what is wrong with it.
 
 import { parse } from "csv-parse/sync";
-import { areLines, elementsOf, exportPages, type JsonObject } from "./json-values.ts";
+import { areLines, elementsOf, exportPages, type JsonObject, parsed } from "./json-values.ts";
 import { hasNoVector, queryWithValues } from "./pinecone.ts";
 
 /** What the beginning of a file looks like. */
@@ -254,12 +254,4 @@ function csvRows(text: string): string[][] {
     // It is no CSV, or the last row is cut off. What was read before tells enough.
   }
   return rows;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

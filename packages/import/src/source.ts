@@ -2,16 +2,14 @@
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { pipeline, Readable } from "node:stream";
-import { createGunzip } from "node:zlib";
+import { Readable } from "node:stream";
 import { QuiverError } from "@quiverdb/client";
+import { decompressed } from "./gunzip.ts";
 import { lineIn, recordIn } from "./place.ts";
 import { prepended } from "./prepended.ts";
 
 /** A path, the URL of a file, or bytes. */
 export type ImportSource = string | URL | Blob | AsyncIterable<Uint8Array>;
-
-const gzipMagic = [0x1f, 0x8b] as const;
 
 /** An opened source: its bytes, decompressed, and how many of the file were read. Can be read once. */
 export class Source implements AsyncIterable<Uint8Array> {
@@ -110,29 +108,10 @@ export class Source implements AsyncIterable<Uint8Array> {
 
   async *#read(): AsyncGenerator<Uint8Array> {
     try {
-      yield* this.#decompressed();
+      yield* decompressed(this.#counted());
     } catch (error) {
       throw this.#told(error);
     }
-  }
-
-  async *#decompressed(): AsyncGenerator<Uint8Array> {
-    const counted = this.#counted();
-    let head: Uint8Array = new Uint8Array();
-    while (head.length < gzipMagic.length) {
-      const { done, value } = await counted.next();
-      if (done === true) break;
-      head = Buffer.concat([head, value]);
-    }
-    const all = prepended(head, counted);
-    if (!gzipMagic.every((byte, i) => head[i] === byte)) {
-      yield* all;
-      return;
-    }
-    const gunzip = createGunzip();
-    // Each ends the other; a fault is thrown where the result is read.
-    pipeline(all, gunzip, () => undefined);
-    yield* gunzip;
   }
 
   async *#counted(): AsyncGenerator<Uint8Array> {

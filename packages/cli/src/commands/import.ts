@@ -2,6 +2,9 @@
 
 import { closeSync, openSync } from "node:fs";
 import type { ImportFormat } from "@quiverdb/import";
+import type { ColumnNames } from "@quiverdb/import/files/columns";
+import { type Format, formats } from "@quiverdb/import/files/formats";
+import { nameOf } from "@quiverdb/import/place";
 import { type Command, Option } from "commander";
 import { messageFor } from "../advice.ts";
 import {
@@ -13,9 +16,7 @@ import {
   withConnection,
 } from "../command.ts";
 import { exitCodes, exitCodesHelp, UsageError } from "../exit-codes.ts";
-import { type ColumnNames, readColumnName } from "../import/columns.ts";
-import { type Format, foreignFormats, formats } from "../import/formats.ts";
-import { nameOf } from "../import/place.ts";
+import { foreignFormats, readColumnName } from "../import/formats.ts";
 import type { ImportContext, ImportOptions } from "../import/run.ts";
 import { InterruptedError } from "../interruption.ts";
 import { printJson, printLine } from "../output.ts";
@@ -215,7 +216,10 @@ async function importOptions(
   signal: AbortSignal,
 ): Promise<ImportOptions> {
   const columns = Object.fromEntries(flags.column);
-  const input = await inputOf(collection, files, flags, columns, signal);
+  const { ofFiles } = await import("../import/words.ts");
+  const input = await inputOf(collection, files, flags, columns, signal).catch((error) => {
+    throw ofFiles(error);
+  });
   return {
     collection,
     input: {

@@ -1,7 +1,7 @@
 // How are items packed into requests?
 
-import type { ItemChunk } from "./inputs.ts";
-import type { Item, Position } from "./item.ts";
+import type { ItemChunk } from "@quiverdb/import/files/inputs";
+import type { Item, Position } from "@quiverdb/import/files/item";
 
 export type Batch = {
   /** 0, 1, 2, ... in the order of the input. */

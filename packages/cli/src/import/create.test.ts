@@ -45,6 +45,9 @@ it.each([
 
 test.each([
   ["a.jsonl", '{"id":"a","vector":[1]}', "qdrant", undefined],
+  ["a.csv", "id,dense_values\na,[1]\n", undefined, undefined],
+  ["a.fvecs", "\u0001\0\0\0\0\0\0\0", undefined, undefined],
+  ["a.fvecs", "no vectors", undefined, /the first row has \d+ dimensions, expected 1 to/],
   [
     "a.jsonl",
     '{"id":"a","metadata":{}}',

@@ -4,12 +4,14 @@
 // enabled, and the length of the first dense vector is the dimension. A server of another database may tell it before.
 
 import { addNeeds, type ImportFormat, type Needs, needsOf as needsOfSource } from "@quiverdb/import";
+import { type Format, hasBareVectors, hasColumns } from "@quiverdb/import/files/formats";
+import { dimensionOf, type Input, type InputOptions } from "@quiverdb/import/files/inputs";
+import { firstPosition, type Item, placeIn } from "@quiverdb/import/files/item";
+import { standardInput } from "@quiverdb/import/place";
 import { CommandError, UsageError } from "../exit-codes.ts";
-import { type Format, hasBareVectors, hasColumns, optionNames } from "./formats.ts";
-import { standardInput } from "./input-file.ts";
-import { dimensionOf, type Input, type InputOptions, readItems } from "./inputs.ts";
-import { firstPosition, type Item } from "./item.ts";
-import { placeIn } from "./place.ts";
+import { optionNames } from "./formats.ts";
+import { readItems } from "./inputs.ts";
+import { ofFiles } from "./words.ts";
 
 const recordsLookedAt = 1_000;
 
@@ -24,7 +26,8 @@ export async function needsOf(inputs: readonly Input[], options: InputOptions): 
         "--create has to read the first records in advance, which is not possible with standard input.",
       );
     }
-    if (hasBareVectors(input.format)) needs.dimension ??= await dimensionOf(input, options);
+    if (hasBareVectors(input.format))
+      needs.dimension ??= await dimensionOf(input, options).catch((error) => Promise.reject(ofFiles(error)));
     else {
       const { records, faulty } = await firstRecords(input, options);
       for (const { json } of records) addNeeds(needs, JSON.parse(json) as Record<string, unknown>);

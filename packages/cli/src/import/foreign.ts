@@ -1,34 +1,10 @@
-// How are the records of another database read, from its exports or from its running server?
-//
-// @quiverdb/import reads and converts them, page by page. Here a page becomes items, and its end a position: the cursor of the page, from which
-// a later run goes on. What a server has in the middle of a page may have moved until then, so an import goes on at the beginning of a page.
+// How does the command line name another database, and what is read of it?
 
-import { isQuiverError, QuiverError } from "@quiverdb/client";
-import { encodeRecord } from "@quiverdb/client/record";
-import {
-  type FormatOptions,
-  type ImportFormat,
-  type ImportPage,
-  type LiveSources,
-  openImport,
-  type ReaderOptions,
-} from "@quiverdb/import";
-import { reasonOf } from "@quiverdb/import/record-reason";
-import { CommandError, UsageError } from "../exit-codes.ts";
-import type { ColumnNames } from "./columns.ts";
+import type { ImportFormat, LiveSources } from "@quiverdb/import";
+import type { ColumnNames } from "@quiverdb/import/files/columns";
+import type { Foreign } from "@quiverdb/import/files/foreign";
+import { UsageError } from "../exit-codes.ts";
 import { optionNames } from "./formats.ts";
-import { standardInput, standardInputStream } from "./input-file.ts";
-import type { Item, ReadFrom } from "./item.ts";
-
-/** What the records are, and how they are read. */
-export type Foreign = {
-  readonly format: ImportFormat;
-  readonly options: FormatOptions[ImportFormat];
-  /** Absent: the files are exports. */
-  readonly server?: LiveSources[ImportFormat];
-  /** Ends a reading at once. */
-  readonly signal?: AbortSignal;
-};
 
 /** The variables with the keys of the servers. PostgreSQL has its own ones, which its client reads. */
 const keyVariables = {
@@ -87,92 +63,4 @@ export function nameOfServer(address: string, name: string, namespace?: string):
   const { protocol, host, pathname } = url;
   const inside = namespace === undefined ? name : `${name}/${namespace}`;
   return `${protocol}//${host}${pathname === "/" ? "" : pathname}#${inside}`;
-}
-
-/** Opens a file, or the server. @param parquet the lines of a Parquet file. @throws UsageError for what the options of the command line can solve */
-export async function openForeign(path: string, foreign: Foreign, parquet?: AsyncIterable<Uint8Array>) {
-  const { format, options, server, signal } = foreign;
-  const file = parquet ?? (path === standardInput ? standardInputStream() : path);
-  const readerOptions = { ...options, signal } as ReaderOptions<ImportFormat>;
-  try {
-    return await openImport(format, server ?? file, readerOptions);
-  } catch (error) {
-    throw inOptions(error);
-  }
-}
-
-/**
- * Yields the records behind `from`, a page at a time.
- * @param onRead called with what was read so far: bytes of a file, records of a server
- * @param parquet the lines of a Parquet file, whose reader tells itself what was read
- */
-export async function* readForeign(
-  path: string,
-  from: ReadFrom,
-  foreign: Foreign,
-  onRead: (amount: number) => void,
-  parquet?: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Item[]> {
-  const reader = await openForeign(path, foreign, parquet);
-  try {
-    for await (const page of reader.pages(from.cursor)) {
-      if (parquet === undefined)
-        onRead(foreign.server === undefined ? reader.bytesRead : page.start + page.records.length);
-      // The rows of Parquet have numbers, and no lines.
-      yield itemsOf(parquet === undefined ? page : { ...page, lines: undefined });
-    }
-  } catch (error) {
-    // Records before this one may have been sent already.
-    throw inOptions(error, CommandError);
-  } finally {
-    await reader.close();
-  }
-}
-
-function itemsOf({ records, names, lines, start, cursor }: ImportPage): Item[] {
-  return records.map((record, i) => {
-    const number = start + i + 1;
-    const place = {
-      number,
-      end: number,
-      ...(lines !== undefined && { lines: { first: lines[i], last: lines[i] } }),
-      ...(i === records.length - 1 ? { cursor } : { isWithin: true }),
-    };
-    const refused = (code: string, reason: string): Item => ({
-      ...place,
-      json: "null",
-      id: undefined,
-      problem: { code, reason },
-    });
-    if (record instanceof QuiverError) return refused(record.code, String(record.details.reason));
-    try {
-      return { ...place, json: encodeRecord(record, i), id: record.id, names: names[i] };
-    } catch (error) {
-      if (!isQuiverError(error)) throw error;
-      return refused(error.code, reasonOf(error, names[i]));
-    }
-  });
-}
-
-/** The names of options of @quiverdb/import, and what they are called here. */
-const words: readonly (readonly [option: RegExp, here: string])[] = [
-  [/the option vector\b/, "--column dense_values=NAME"],
-  [/the option sparse\b/, "--column sparse_values=NAME"],
-  [/the option namespace\b/, "--namespace"],
-  [/the option columns\b/, "--column FIELD=COLUMN"],
-  [/\bcolumns\.vector\b/, "--column dense_values=COLUMN"],
-  [/\bcolumns\.sparse\b/, "--column sparse_values=COLUMN"],
-  [/\bcolumns\.id\b/, "--column id=COLUMN"],
-  [/\bwith omit\b/, "with --omit"],
-  [/the option metric\b/, "--metric"],
-];
-
-/** An error that names options of @quiverdb/import, in those of the command line. @param Kind a failure, if something was done before */
-export function inOptions(
-  error: unknown,
-  Kind: typeof CommandError | typeof UsageError = UsageError,
-): unknown {
-  if (!isQuiverError(error, "invalid_request")) return error;
-  const message = words.reduce((text, [option, here]) => text.replace(option, here), error.message);
-  return new Kind(message, { cause: error });
 }

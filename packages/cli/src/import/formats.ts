@@ -1,10 +1,7 @@
-// Which formats can the files of an import have?
+// Which columns and keys can the command line name?
 
 import type { ImportFormat } from "@quiverdb/import";
-
-/** `jsonl`, `json`, `csv` and `parquet` have records, the others vectors alone. */
-export const formats = ["jsonl", "json", "csv", "parquet", "npy", "fvecs", "f32"] as const;
-export type Format = (typeof formats)[number];
+import { columnFields } from "@quiverdb/import/files/formats";
 
 /** Which option of a database's format names what is a field of the record, by field. */
 export const optionNames: Readonly<Record<ImportFormat, Readonly<Record<string, string>>>> = {
@@ -24,9 +21,9 @@ export const optionNames: Readonly<Record<ImportFormat, Readonly<Record<string, 
 /** Databases whose exports and servers are read. */
 export const foreignFormats = Object.keys(optionNames) as ImportFormat[];
 
-/** Whether a file has vectors without ids, so that its rows need some. */
-export const hasBareVectors = (format: Format | ImportFormat): boolean =>
-  format === "npy" || format === "fvecs" || format === "f32";
-
-/** Whether a file has columns, of which each is a field of the records. */
-export const hasColumns = (format: Format): boolean => format === "csv" || format === "parquet";
+/** `id=sku` -> `["id", "sku"]`. @throws Error with what is expected */
+export function readColumnName(text: string): readonly [field: string, name: string] {
+  const [, field, name] = /^([^=]*)=(.+)$/s.exec(text) ?? [];
+  if (field !== undefined && Object.hasOwn(columnFields, field)) return [field, name];
+  throw new Error(`expected FIELD=COLUMN, with one of the fields ${Object.keys(columnFields).join(", ")}`);
+}

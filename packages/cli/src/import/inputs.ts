@@ -1,100 +1,36 @@
-// Which items do the files of an import contain, in order, from a given position on?
+// How are the files of an import read, with errors that speak of this program?
 
-import {
-  type ImportFormat,
-  type Recognition,
-  recognize,
-  recognizedBytes,
-  type SourceShape,
-} from "@quiverdb/import";
-import { UsageError } from "../exit-codes.ts";
-import { readCsv, type TableOptions } from "./csv.ts";
-import { type Foreign, openForeign, readForeign } from "./foreign.ts";
-import { type Format, formats, hasBareVectors } from "./formats.ts";
-import { type IdOptions, type RowIds, rowIds } from "./ids.ts";
-import { openInput, readStart, sizeOf, standardInput } from "./input-file.ts";
-import type { Item, Position, ReadFrom } from "./item.ts";
-import { readJsonArray, readJsonLines, type Unknown } from "./json-lines.ts";
-import { isPineconeParquet, linesOfParquet, readParquet } from "./parquet.ts";
-import { nameOf, type Unit, unitOf } from "./place.ts";
-import { npyHeader, npyHeaderBytesMax, readDimension, readF32, readFvecs, readNpy } from "./rows.ts";
+import type { ImportFormat, Recognition } from "@quiverdb/import";
+import { sizeOf } from "@quiverdb/import/files/input-file";
+import * as files from "@quiverdb/import/files/inputs";
+import { nameOf } from "@quiverdb/import/place";
+import { CommandError, UsageError } from "../exit-codes.ts";
+import { inOptions, ofFiles } from "./words.ts";
 
-export type InputOptions = {
-  readonly files: readonly string[];
-  /** undefined: the name or the first character of each file decides. */
-  readonly format?: Format;
-  /** Dimension of .f32 files. */
-  readonly dimension?: number;
-  readonly ids: IdOptions;
-  /** How unknown fields of JSON records are handled. */
-  readonly unknown: Unknown;
-  /** Of CSV and Parquet files. */
-  readonly table: TableOptions;
-  /** The records are those of another database. If it is a server, `files` has its name alone. */
-  readonly foreign?: Foreign;
-};
-
-/** The properties of an input file that follow from its name and its start. */
-export type Input = {
-  readonly path: string;
-  readonly format: Format | ImportFormat;
-  /** What its items are called. */
-  readonly unit: Unit;
-  /** Bytes of a file, records of a server; 0 if it is not known. */
-  readonly size: number;
-  /** What a server tells of its records. */
-  readonly shape?: SourceShape;
-};
-
-const extensions: Readonly<Record<string, Format>> = {
-  jsonl: "jsonl",
-  ndjson: "jsonl",
-  csv: "csv",
-  tsv: "csv",
-  parquet: "parquet",
-  npy: "npy",
-  fvecs: "fvecs",
-  f32: "f32",
-};
-
-/**
- * Inspects every file before anything is sent.
- * @throws UsageError for a file whose format is unclear or lacks its dimension; CommandError for a missing file
- */
-export async function inspectInputs(options: InputOptions): Promise<Input[]> {
-  const { foreign } = options;
-  if (foreign?.server !== undefined) return [await inspectServer(options.files[0], foreign)];
-  const inputs: Input[] = [];
-  for (const path of options.files) {
-    const size = await sizeOf(path);
-    const format = foreign?.format ?? options.format ?? (await detectFormat(path));
-    if (format === "f32" && options.dimension === undefined) {
-      throw new UsageError(
-        `${path} has raw floats; give the number of floats per vector with --dimension <n>.`,
-      );
-    }
-    inputs.push({ path, format, unit: unitOf(format), size });
+/** What the files are, before anything is sent. @throws UsageError or CommandError */
+export async function inspectInputs(options: files.InputOptions): Promise<files.Input[]> {
+  try {
+    return await files.inspectInputs(options);
+  } catch (error) {
+    throw options.foreign === undefined ? ofFiles(error) : inOptions(error);
   }
-  if (options.ids.file !== undefined) await sizeOf(options.ids.file);
-  return inputs;
 }
 
-async function inspectServer(path: string, foreign: Foreign): Promise<Input> {
-  const { recordsTotal = 0, shape, close } = await openForeign(path, foreign);
-  await close();
-  return { path, format: foreign.format, unit: "record", size: recordsTotal, shape };
-}
-
-/** Whether a file is Parquet, by its name or its first bytes. */
-async function isParquetFile(path: string): Promise<boolean> {
-  if (path === standardInput) return false;
-  return /\.parquet$/i.test(path) || (await readStart(path, 4)).toString("latin1") === "PAR1";
+/** All items behind a position. @throws UsageError or CommandError; only that for another database: something may have been sent */
+export async function* readItems(
+  ...[inputs, options, ...more]: Parameters<typeof files.readItems>
+): AsyncGenerator<files.ItemChunk> {
+  try {
+    yield* files.readItems(inputs, options, ...more);
+  } catch (error) {
+    throw options.foreign === undefined ? ofFiles(error) : inOptions(error, CommandError);
+  }
 }
 
 /**
  * Finds out whether files are exports of another database.
  * @returns undefined if they are none
- * @throws UsageError if they may be, or are of several databases; CommandError for a missing file
+ * @throws UsageError if they may be, or are of several databases; QuiverError for a missing file or an unclear one
  */
 export async function recognizeExports(
   paths: readonly string[],
@@ -102,7 +38,7 @@ export async function recognizeExports(
   let first: { path: string; format: ImportFormat | undefined; what: string } | undefined;
   for (const path of paths) {
     await sizeOf(path);
-    const found = await recognizeFile(path, await detectFormat(path));
+    const found = await files.recognizeFile(path, await files.detectFormat(path));
     if (found !== undefined && found.format === undefined) throw unclear(nameOf(path), found);
     const { format, what = "records of Quiver" } = found ?? { format: undefined };
     first ??= { path, format, what };
@@ -114,26 +50,15 @@ export async function recognizeExports(
   return first?.format === undefined ? undefined : { format: first.format, what: first.what };
 }
 
-async function recognizeFile(path: string, format: Format): Promise<Recognition | undefined> {
-  if (format === "parquet")
-    return (await isPineconeParquet(path))
-      ? { format: "pinecone", what: 'vectors of Pinecone with "values" in Parquet' }
-      : undefined;
-  const isJsonOrCsv = ["jsonl", "json", "csv"].includes(format);
-  return isJsonOrCsv ? recognize(await readStart(path, recognizedBytes)) : undefined;
-}
-
 /**
  * Refuses files that are clearly something else than exports of the database that was named: of their records most would be lost.
- * @throws UsageError with what they look like; CommandError for a missing file
+ * @throws UsageError with what they look like; QuiverError for a missing file
  */
 export async function refuseOtherExports(paths: readonly string[], from: ImportFormat): Promise<void> {
   for (const path of paths) {
     await sizeOf(path);
-    const isParquet = await isParquetFile(path);
-    const found = isParquet
-      ? await recognizeFile(path, "parquet")
-      : recognize(await readStart(path, recognizedBytes));
+    const isParquet = await files.isParquetFile(path);
+    const found = await files.recognizeFile(path, isParquet ? "parquet" : "jsonl");
     if (found?.format !== undefined && found.format !== from)
       throw new UsageError(
         `${nameOf(path)} has ${found.what}, and is no export of ${from}. Give --from ${found.format}, or no --from.`,
@@ -151,108 +76,4 @@ function unclear(title: string, { candidates, why }: Extract<Recognition, { why:
   return new UsageError(
     `${title} is not clearly an export of one database: ${why}. Give ${options} to read it as that, without the rest; or --format jsonl or json if these are records of Quiver.`,
   );
-}
-
-async function detectFormat(path: string): Promise<Format> {
-  const name = path.replace(/\.gz$/i, "");
-  const extension = /\.([^./\\]+)$/.exec(name)?.[1].toLowerCase() ?? "";
-  const known = extensions[extension];
-  if (known) return known;
-  if (path === standardInput) return "jsonl";
-  const start = (await readStart(path, 4_096))
-    .toString("latin1")
-    .replace(/^\u00ef\u00bb\u00bf/, "")
-    .trimStart();
-  if (start === "" || start.startsWith("{")) return "jsonl";
-  if (start.startsWith("[")) return "json";
-  if (start.startsWith("PAR1")) return "parquet";
-  if (start.startsWith("\u0093NUMPY")) return "npy";
-  throw new UsageError(`The format of ${path} is unclear; give it with --format ${formats.join(", ")}.`);
-}
-
-/** The items of a chunk of a file, and how much of the whole input has been read so far. */
-export type ItemChunk = {
-  readonly file: number;
-  readonly items: readonly Item[];
-  readonly bytesRead: number;
-};
-
-/**
- * Yields all items after `from`.
- * @param warn called if ids are left over
- */
-export async function* readItems(
-  inputs: readonly Input[],
-  options: InputOptions,
-  from: Position,
-  firstRow: number,
-  warn: (message: string) => void,
-): AsyncGenerator<ItemChunk> {
-  const hasRows = inputs.some(({ format }) => hasBareVectors(format));
-  const ids = hasRows ? await rowIds(options.ids, firstRow) : undefined;
-  let bytesBefore = inputs.slice(0, from.file).reduce((sum, { size }) => sum + size, 0);
-  try {
-    for (let file = from.file; file < inputs.length; file++) {
-      const start = file === from.file ? from : { offset: 0, number: 0 };
-      const progress = { bytes: 0 };
-      for await (const items of itemsOf(inputs[file], options, start, ids, progress))
-        yield { file, items, bytesRead: bytesBefore + progress.bytes };
-      bytesBefore += inputs[file].size;
-    }
-    if (options.ids.file !== undefined && (await ids?.hasMore())) {
-      warn(`${options.ids.file} has more ids than there are vectors.`);
-    }
-  } finally {
-    await ids?.close();
-  }
-}
-
-/** @param ids of bare vectors. @param progress how far the file has been read */
-async function* itemsOf(
-  { path, format, size }: Input,
-  options: InputOptions,
-  start: ReadFrom,
-  ids: RowIds | undefined,
-  progress: { bytes: number },
-): AsyncGenerator<readonly Item[]> {
-  const onPart = (part: number) => {
-    progress.bytes = Math.round(part * size);
-  };
-  if (options.foreign !== undefined) {
-    const isParquet = options.foreign.server === undefined && (await isParquetFile(path));
-    const lines = isParquet ? linesOfParquet(path, onPart) : undefined;
-    const onRead = (amount: number) => {
-      progress.bytes = amount;
-    };
-    yield* readForeign(path, start, options.foreign, onRead, lines);
-    return;
-  }
-  if (format === "parquet") {
-    yield* readParquet(path, start, options.table, onPart);
-    return;
-  }
-  const header = format === "npy" ? npyHeader(await readStart(path, npyHeaderBytesMax), path) : undefined;
-  const begin = { ...start, offset: Math.max(start.offset, header?.dataOffset ?? 0) };
-  const { chunks, bytesRead } = await openInput(path, begin.offset);
-  for await (const items of read()) {
-    progress.bytes = bytesRead();
-    yield items;
-  }
-
-  function read(): AsyncGenerator<readonly Item[]> {
-    if (format === "csv") return readCsv(path, chunks, begin, options.table);
-    if (format === "json") return readJsonArray(chunks, begin, path, options.unknown);
-    if (ids === undefined || format === "jsonl") return readJsonLines(chunks, begin, path, options.unknown);
-    if (header !== undefined) return readNpy(chunks, begin, ids, path, header);
-    if (format === "fvecs") return readFvecs(chunks, begin, ids, path);
-    return readF32(chunks, begin, ids, path, options.dimension as number);
-  }
-}
-
-/** Dimension of a file of bare vectors, without reading it through. */
-export async function dimensionOf(input: Input, options: InputOptions): Promise<number> {
-  if (input.format === "f32") return options.dimension as number;
-  if (input.format === "npy")
-    return npyHeader(await readStart(input.path, npyHeaderBytesMax), input.path).dimension;
-  return readDimension(await readStart(input.path, 4), 0, input.path);
 }

@@ -8,8 +8,8 @@
 // record is bad costs one small request per line instead of a batch per line.
 
 import { isQuiverError, type QuiverError } from "@quiverdb/client";
+import type { Item } from "@quiverdb/import/files/item";
 import { reasonOf } from "@quiverdb/import/record-reason";
-import type { Item } from "./item.ts";
 
 export type Rejected = { readonly item: Item; readonly code: string; readonly reason: string };
 

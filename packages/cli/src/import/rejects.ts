@@ -6,10 +6,9 @@
 // record itself, so that it can be fixed and imported again.
 
 import { appendFileSync, writeFileSync } from "node:fs";
-import type { Input } from "./inputs.ts";
+import type { Input } from "@quiverdb/import/files/inputs";
+import { type Item, placeIn } from "@quiverdb/import/files/item";
 import type { Rejected } from "./isolate.ts";
-import type { Item } from "./item.ts";
-import { placeIn } from "./place.ts";
 
 const shownMax = 20;
 const keptMax = 100;

@@ -15,25 +15,25 @@
 
 import { type Database, isQuiverError } from "@quiverdb/client";
 import { ensureCollection, metricOf } from "@quiverdb/import";
+import { hasBareVectors } from "@quiverdb/import/files/formats";
+import type { Input, InputOptions } from "@quiverdb/import/files/inputs";
+import type { Position } from "@quiverdb/import/files/item";
+import { nameOf, standardInput } from "@quiverdb/import/place";
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { messageFor } from "../advice.ts";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import { countOf, formatCount, formatDuration } from "../values.ts";
 import { type Batch, packBatches } from "./batches.ts";
 import { needsOf } from "./create.ts";
-import { inOptions } from "./foreign.ts";
-import { hasBareVectors } from "./formats.ts";
-import { fingerprint, standardInput } from "./input-file.ts";
-import { type Input, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
+import { inspectInputs, readItems } from "./inputs.ts";
 import { type Rejected, sendIsolating } from "./isolate.ts";
-import type { Position } from "./item.ts";
-import { endOf } from "./place.ts";
 import { type Progress, showProgress } from "./progress.ts";
 import { type RejectedLine, Rejects, rejectedByReader } from "./rejects.ts";
 import {
   deleteState,
   difference,
   emptyState,
+  fingerprint,
   type Ignored,
   type ImportIdentity,
   type ImportState,
@@ -43,6 +43,7 @@ import {
   statePathOf,
 } from "./state.ts";
 import { type Found, StreamingTarget, type Target, TransactionTarget } from "./target.ts";
+import { inOptions } from "./words.ts";
 
 export type ImportOptions = {
   readonly collection: string;
@@ -178,9 +179,7 @@ async function findStart(
     return fresh(identity, statePath);
   }
   if (found.kind === "finished") return { state, statePath, resumed: true, target: undefined };
-  say(
-    `Resuming after ${endOf(inputs[state.position.file].path, inputs[state.position.file].unit, state.position.number)}: ${areStored(state.acknowledged)} already.`,
-  );
+  say(`Resuming after ${endOf(inputs, state.position)}: ${areStored(state.acknowledged)} already.`);
   return { state: { ...state, ...found.target.statePart }, statePath, resumed: true, target: found.target };
 }
 
@@ -420,11 +419,7 @@ class ImportRun {
     const { acknowledged, position } = this.#state;
     return acknowledged === 0
       ? (this.#outcome ?? "No record was acknowledged.")
-      : `${areStored(acknowledged)}${this.#options.mode === "transaction" ? " in an open transaction, and not visible yet," : ""} up to ${this.#endOf(position)}.`;
-  }
-
-  #endOf({ file, number }: Position): string {
-    return endOf(this.#inputs[file].path, this.#inputs[file].unit, number);
+      : `${areStored(acknowledged)}${this.#options.mode === "transaction" ? " in an open transaction, and not visible yet," : ""} up to ${endOf(this.#inputs, position)}.`;
   }
 
   #wayOn(isPassing: boolean): string {
@@ -433,7 +428,7 @@ class ImportRun {
     const run = isPassing ? "Run" : "When the cause is fixed, run";
     if (!this.#isStateSaved)
       return `${stored} ${run} the command again: it begins at the start, and sending a record twice changes nothing.`;
-    return `${stored} ${run} ${sameCommand(this.#options)} again to resume after ${this.#endOf(this.#resumable.position)}; the progress is saved in ${this.#statePath}.`;
+    return `${stored} ${run} ${sameCommand(this.#options)} again to resume after ${endOf(this.#inputs, this.#resumable.position)}; the progress is saved in ${this.#statePath}.`;
   }
 
   /**
@@ -514,7 +509,7 @@ class ImportRun {
         ? null
         : (this.#target?.statePart.transactionId ?? this.#state.transactionId),
       state_file: interrupted && this.#isStateSaved ? (this.#statePath ?? null) : null,
-      resume_after: interrupted && this.#isStateSaved ? this.#endOf(this.#resumable.position) : null,
+      resume_after: interrupted && this.#isStateSaved ? endOf(this.#inputs, this.#resumable.position) : null,
       exit_code: interrupted ? exitCodes.interrupted : rejected > 0 ? exitCodes.rejected : exitCodes.ok,
     };
   }
@@ -529,6 +524,10 @@ class TooManyRejected extends Error {
 /** A file that cannot be read or written any more, for example. */
 const isOfTheSystem = (error: unknown): error is Error =>
   error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
+
+/** How far an import has come: `line 1,000 of docs.jsonl`. */
+const endOf = (inputs: readonly Input[], { file, number }: Position): string =>
+  `${inputs[file].unit} ${formatCount(number)} of ${nameOf(inputs[file].path)}`;
 
 const areStored = (count: number): string =>
   `${countOf(count, "record")} ${count === 1 ? "is" : "are"} stored`;

@@ -2,12 +2,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/client";
+import type { ItemChunk } from "@quiverdb/import/files/inputs";
+import type { Item } from "@quiverdb/import/files/item";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packBatches } from "./batches.ts";
-import type { ItemChunk } from "./inputs.ts";
 import { sendIsolating } from "./isolate.ts";
-import type { Item } from "./item.ts";
 import { Rate, showProgress } from "./progress.ts";
 import { Rejects } from "./rejects.ts";
 import { describeReport, type ImportReport } from "./run.ts";

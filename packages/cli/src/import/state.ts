@@ -10,13 +10,23 @@
 // version of the collection: if the server does not know that version, the collection is a different one of the same name, and the import
 // starts from the beginning.
 
+import { createHash } from "node:crypto";
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import type { Fingerprint } from "./input-file.ts";
-import { firstPosition, type Position } from "./item.ts";
+import { open, stat } from "node:fs/promises";
+import { firstPosition, type Position } from "@quiverdb/import/files/item";
 
 const stateFormat = 1;
+const fingerprintBytes = 64 * 1024;
 
 export type Mode = "streaming" | "transaction";
+
+/** The fingerprint that shows whether a file is still the same. */
+type Fingerprint = {
+  readonly path: string;
+  readonly size: number;
+  readonly mtimeMs: number;
+  readonly hash: string;
+};
 
 /** What must be equal for an import to be resumed. */
 export type ImportIdentity = {
@@ -88,6 +98,23 @@ export function saveState(path: string, state: ImportState): void {
 export function deleteState(path: string): void {
   rmSync(path, { force: true });
   rmSync(`${path}.new`, { force: true });
+}
+
+/** Made of size, modification time and both ends of the file, because reading all of a large file only to compare it takes too long. */
+export async function fingerprint(path: string): Promise<Fingerprint> {
+  const { size, mtimeMs } = await stat(path);
+  const file = await open(path);
+  try {
+    const hash = createHash("sha256");
+    const buffer = Buffer.alloc(fingerprintBytes);
+    for (const position of [0, Math.max(0, size - fingerprintBytes)]) {
+      const { bytesRead } = await file.read(buffer, 0, fingerprintBytes, position);
+      hash.update(buffer.subarray(0, bytesRead));
+    }
+    return { path, size, mtimeMs, hash: hash.digest("hex") };
+  } finally {
+    await file.close();
+  }
 }
 
 /** Describes the difference between the interrupted import and the new one; undefined if there is none. */

@@ -11,8 +11,8 @@ import {
   RawRecord,
   type Transaction,
 } from "@quiverdb/client";
+import type { Item } from "@quiverdb/import/files/item";
 import { CommandError } from "../exit-codes.ts";
-import type { Item } from "./item.ts";
 import type { ImportState } from "./state.ts";
 
 /** A commit may write far more data than fits into memory, so it may take long. */

@@ -5,10 +5,10 @@
 // The array is never held as a whole: the bytes of an item are found by counting brackets outside of strings, and its text is parsed like a
 // line of JSON Lines. A fault inside of an item rejects the item; one between items ends the import, since nothing behind it can be trusted.
 
-import { CommandError } from "../exit-codes.ts";
-import { countOf } from "../values.ts";
+import { countOf } from "../place.ts";
+import { fileFault } from "./faults.ts";
 import type { ReadFrom } from "./item.ts";
-import type { Line } from "./lines.ts";
+import { byteOrderMark, keptOfLongBytes, type Line, lineFeed } from "./lines.ts";
 
 /** What may come next: the array; an item or its end; a comma or its end; an item; nothing. */
 type Expected = "array" | "first" | "comma" | "item" | "nothing";
@@ -21,18 +21,15 @@ const words: Readonly<Record<Expected, string>> = {
   nothing: "nothing more",
 };
 
-const lineFeed = 0x0a;
 const byteOf = (character: string): number => character.charCodeAt(0);
 const [open, close, openBrace, closeBrace, quote, backslash, comma] = [...'[]{}"\\,'].map(byteOf);
 const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-const byteOrderMark = [0xef, 0xbb, 0xbf];
-const keptOfLongItemBytes = 1_024;
 
 /**
  * Yields the items that end in each chunk, as lines with numbers from 1. `end` is the offset just behind an item, from where reading resumes.
  * @param path for messages
  * @param bytesMax a longer item is yielded without its bytes, and is never held in memory
- * @throws CommandError if the content is not one array
+ * @throws QuiverError source_failed if the content is not one array
  */
 export async function* splitArray(
   chunks: AsyncIterable<Buffer>,
@@ -101,7 +98,7 @@ class Scanner {
 
   end(): void {
     if (this.#item === null && this.#expected === "nothing") return;
-    throw new CommandError(
+    throw fileFault(
       `${this.#place}: ends within its array, behind ${countOf(this.#number, "item")}. The file is truncated.`,
     );
   }
@@ -122,7 +119,7 @@ class Scanner {
     else if ((this.#expected === "first" || this.#expected === "item") && byte !== comma && byte !== close)
       return true;
     else
-      throw new CommandError(
+      throw fileFault(
         `${this.#place}, byte ${this.#offset + 1}, behind ${countOf(this.#number, "item")}: has ${JSON.stringify(String.fromCharCode(byte))}, expected ${words[this.#expected]}.`,
       );
     return false;
@@ -160,7 +157,7 @@ class Scanner {
     this.#length += part.length;
     this.#parts.push(part);
     if (this.#length <= this.#bytesMax) return;
-    this.#parts = [Buffer.from(Buffer.concat(this.#parts).subarray(0, keptOfLongItemBytes))];
+    this.#parts = [Buffer.from(Buffer.concat(this.#parts).subarray(0, keptOfLongBytes))];
   }
 
   #take(end: number): Line {
@@ -173,7 +170,7 @@ class Scanner {
     };
     const line: Line =
       this.#length > this.#bytesMax
-        ? { ...place, bytes: undefined, start: bytes.subarray(0, keptOfLongItemBytes) }
+        ? { ...place, bytes: undefined, start: bytes.subarray(0, keptOfLongBytes) }
         : { ...place, bytes };
     this.#parts = [];
     this.#length = 0;

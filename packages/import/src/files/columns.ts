@@ -1,22 +1,13 @@
 // Which record does a row of a table make?
 //
-// Columns with the names of a record's fields are these fields (or those that --column names for them); all others are fields of the
+// Columns with the names of a record's fields are these fields (or those that an option names for them); all others are fields of the
 // metadata. A cell without a value is left out. Records are made as JSON text, so that numbers stay exact.
 
-import type { FieldNames } from "@quiverdb/import";
-import { CommandError, UsageError } from "../exit-codes.ts";
+import { parsed } from "../json-values.ts";
+import type { FieldNames } from "../record-reason.ts";
+import { optionFault } from "./faults.ts";
+import { columnFields } from "./formats.ts";
 import type { Item } from "./item.ts";
-
-/** The fields of a record, and whether they are texts; the others are JSON. */
-const fields: Readonly<Record<string, boolean>> = {
-  id: true,
-  document_id: true,
-  text: true,
-  dense_values: false,
-  sparse_indices: false,
-  sparse_values: false,
-  metadata: false,
-};
 
 /** The names of columns by the fields that they are, where these differ: `{ id: "sku" }`. */
 export type ColumnNames = Readonly<Record<string, string>>;
@@ -27,37 +18,27 @@ export type Column = { readonly name: string; readonly field: string | null; rea
 /** The columns of a table, and what it calls the fields that are named otherwise. */
 export type Table = { readonly columns: readonly Column[]; readonly names?: FieldNames };
 
-/** `id=sku` -> `["id", "sku"]`. @throws Error with what is expected */
-export function readColumnName(text: string): readonly [field: string, name: string] {
-  const [, field, name] = /^([^=]*)=(.+)$/s.exec(text) ?? [];
-  if (field !== undefined && Object.hasOwn(fields, field)) return [field, name];
-  throw new Error(`expected FIELD=COLUMN, with one of the fields ${Object.keys(fields).join(", ")}`);
-}
-
-/** @param path of the file, for messages. @throws UsageError if a column is missing, or a name occurs twice */
+/** @param path of the file, for messages. @throws QuiverError invalid_request if a column is missing, or a name occurs twice */
 export function tableOf(names: readonly string[], chosen: ColumnNames, path: string): Table {
   const listed = `Its columns: ${names.slice(0, 50).join(", ")}${names.length > 50 ? ", ..." : ""}.`;
   const twice = names.find((name, i) => names.indexOf(name) < i);
-  if (twice !== undefined)
-    throw new UsageError(`${path} has several columns named ${JSON.stringify(twice)}.`);
+  if (twice !== undefined) throw optionFault(`${path} has several columns named ${JSON.stringify(twice)}.`);
   for (const [field, name] of Object.entries(chosen))
     if (!names.includes(name))
-      throw new UsageError(
-        `${path} has no column ${JSON.stringify(name)} for --column ${field}=... ${listed}`,
+      throw optionFault(
+        `${path} has no column ${JSON.stringify(name)} for the option columns.${field}. ${listed}`,
       );
   const fieldOf = (name: string): string | null => {
     const wanted = Object.entries(chosen).find(([, column]) => column === name)?.[0];
     if (wanted !== undefined) return wanted;
-    return Object.hasOwn(fields, name) && !Object.hasOwn(chosen, name) ? name : null;
+    return Object.hasOwn(columnFields, name) && !Object.hasOwn(chosen, name) ? name : null;
   };
   const columns = names.map((name) => {
     const field = fieldOf(name);
-    return { name, field, isText: field !== null && fields[field] };
+    return { name, field, isText: field !== null && columnFields[field] };
   });
   if (!columns.some(({ field }) => field === "id"))
-    throw new UsageError(
-      `${path} has no column "id"; name the one with the ids: --column id=NAME. ${listed}`,
-    );
+    throw optionFault(`${path} has no column "id"; name the one with the ids: columns.id. ${listed}`);
   return Object.keys(chosen).length === 0 ? { columns } : { columns, names: chosen };
 }
 
@@ -78,7 +59,8 @@ export function rowOf(
     const text = texts[i];
     if (text === undefined) continue;
     if (field === null) metadata.push(`${JSON.stringify(name)}:${text}`);
-    else if (!isText && !isJson(text)) wrong ??= `the column ${JSON.stringify(name)} is not JSON`;
+    else if (!isText && parsed(text) === undefined)
+      wrong ??= `the column ${JSON.stringify(name)} is not JSON`;
     else if (field === "metadata") {
       const inside = /^\s*\{([\s\S]*)\}\s*$/.exec(text)?.[1];
       if (inside === undefined) wrong ??= `the column ${JSON.stringify(name)} is not a JSON object`;
@@ -92,16 +74,3 @@ export function rowOf(
   const item = { ...place, json: `{${members.join(",")}}`, id, ...(names !== undefined && { names }) };
   return wrong === undefined ? item : { ...item, problem: { code: "invalid_vector", reason: wrong } };
 }
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The error for a file that cannot be read as what it should be. */
-export const unreadableTable = (path: string, why: string, cause?: unknown): CommandError =>
-  new CommandError(`${path}: ${why}`, cause === undefined ? undefined : { cause });

@@ -7,9 +7,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CommandError, UsageError } from "../exit-codes.ts";
-import { needsOf } from "./create.ts";
-import { type InputOptions, inspectInputs, readItems } from "./inputs.ts";
+import { dimensionOf, type InputOptions, inspectInputs, readItems } from "./inputs.ts";
 import { firstPosition, type Item, type ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
 
@@ -112,7 +110,7 @@ describe("a JSON array", () => {
     ['[{"id":"a"}', /ends within its array/],
   ])("that is broken ends the import with the place: %s", async (text, message) => {
     const options = optionsOf(write("broken.json", text), { format: "json" });
-    await expect(itemsOf(options)).rejects.toThrow(CommandError);
+    await expect(itemsOf(options)).rejects.toMatchObject({ code: "source_failed" });
     await expect(itemsOf(options)).rejects.toThrow(message);
   });
 });
@@ -150,11 +148,6 @@ describe("a CSV file", () => {
     const asText = await itemsOf(optionsOf(path, { table: { columns: {}, asText: true } }));
     expect(JSON.parse(asText[1].json).metadata).toEqual({ n: "-1.50e3", code: "1e5", ok: "yes" });
     expect(await recordsOf(optionsOf(write("shop.csv.gz", gzipSync(text))))).toEqual(records);
-    expect(await needsOf(await inspectInputs(optionsOf(path)), optionsOf(path))).toEqual({
-      dimension: 2,
-      sparse: false,
-      text: true,
-    });
   });
 
   test("may name its columns, and separate them, otherwise", async () => {
@@ -166,15 +159,15 @@ describe("a CSV file", () => {
   });
 
   test.each([
-    ["a,b\n1,2\n", {}, UsageError, /no column "id".*--column id=NAME. Its columns: a, b\./],
-    ["id,b\n1,2\n", { text: "c" }, UsageError, /no column "c" for --column text=/],
-    ["id,b,b\n1,2,3\n", {}, UsageError, /several columns named "b"/],
-    ["", {}, CommandError, /is empty/],
-    ['id,b\n1,"x\n', {}, CommandError, /is not CSV/],
-    [`id,b\n1,${"\u0000\u001b".repeat(5_000)}"x\n`, {}, CommandError, /^[^\p{Cc}]{1,400}$/u],
-  ] as const)("that is unclear or broken is refused: %s", async (content, columns, kind, message) => {
+    ["a,b\n1,2\n", {}, "invalid_request", /no column "id".*columns\.id. Its columns: a, b\./],
+    ["id,b\n1,2\n", { text: "c" }, "invalid_request", /no column "c" for the option columns\.text/],
+    ["id,b,b\n1,2,3\n", {}, "invalid_request", /several columns named "b"/],
+    ["", {}, "source_failed", /is empty/],
+    ['id,b\n1,"x\n', {}, "source_failed", /is not CSV/],
+    [`id,b\n1,${"\u0000\u001b".repeat(5_000)}"x\n`, {}, "source_failed", /^[^\p{Cc}]{1,400}$/u],
+  ] as const)("that is unclear or broken is refused: %s", async (content, columns, code, message) => {
     const options = optionsOf(write("wrong.csv", content), { table: { columns, asText: false } });
-    await expect(itemsOf(options)).rejects.toThrow(kind);
+    await expect(itemsOf(options)).rejects.toMatchObject({ code });
     await expect(itemsOf(options)).rejects.toThrow(message);
   });
 });
@@ -208,7 +201,7 @@ test("a Parquet file has a record a row, with the types of its columns", async (
   await expect(itemsOf(optionsOf(write("no.parquet", "PAR1 but no more")))).rejects.toThrow(
     /is not a Parquet file/,
   );
-  await expect(itemsOf(optionsOf(options.files[0]))).rejects.toThrow(/--column id=NAME/);
+  await expect(itemsOf(optionsOf(options.files[0]))).rejects.toThrow(/columns\.id/);
 });
 
 describe("a NumPy file", () => {
@@ -233,9 +226,8 @@ describe("a NumPy file", () => {
       write("f4.npy.gz", gzipSync(npy("<f4", "(3, 2)", Float32Array.from(values)))),
     ]) {
       expect(await recordsOf(optionsOf(file))).toEqual(expected);
-      expect(await needsOf(await inspectInputs(optionsOf(file)), optionsOf(file))).toMatchObject({
-        dimension: 2,
-      });
+      const [input] = await inspectInputs(optionsOf(file));
+      expect(await dimensionOf(input, optionsOf(file))).toBe(2);
     }
   });
 
@@ -250,7 +242,7 @@ describe("a NumPy file", () => {
     [Buffer.from("no array"), /is not in the npy format/],
   ])("of another kind is refused with what to do (%#)", async (content, message) => {
     const options = optionsOf(write("wrong.npy", content));
-    await expect(itemsOf(options)).rejects.toThrow(CommandError);
+    await expect(itemsOf(options)).rejects.toMatchObject({ code: "source_failed" });
     await expect(itemsOf(options)).rejects.toThrow(message);
   });
 });

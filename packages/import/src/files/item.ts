@@ -1,6 +1,8 @@
-// Which items does the import read from its files?
+// Which items are in the files of an import, and where?
 
-import type { FieldNames } from "@quiverdb/import";
+import { nameOf, recordIn } from "../place.ts";
+import type { FieldNames } from "../record-reason.ts";
+import type { Unit } from "./formats.ts";
 
 /** A position in the input, just after an item. */
 export type Position = {
@@ -43,3 +45,10 @@ export type Item = {
 
 /** Where a reader starts: at the beginning, or where an earlier import stopped. */
 export type ReadFrom = Omit<Position, "file">;
+
+/** What a message calls the place of an item: `docs.jsonl:18`, `items.csv:19 (row 18)`, `table.parquet, row 18`. */
+export const placeIn = (
+  path: string,
+  unit: Unit,
+  { number, lines }: Pick<Item, "number" | "lines">,
+): string => recordIn(nameOf(path), unit, number, unit === "line" ? number : lines?.first);

@@ -3,14 +3,14 @@
 // Either its number, counted from 0 over all files of the import, or the line of an ids file with that number. A plain line is the id
 // itself; a JSON string is decoded, and of a JSON object one field is used.
 
-import { CommandError } from "../exit-codes.ts";
+import { fileFault } from "./faults.ts";
 import { openInput } from "./input-file.ts";
 import { splitLines } from "./lines.ts";
 
 const idLineBytesMax = 64 * 1024;
 
 export interface RowIds {
-  /** Ids of the next `count` rows. @throws CommandError when there are no more */
+  /** Ids of the next `count` rows. @throws QuiverError source_failed when there are no more */
   take(count: number): Promise<string[]>;
   /** Whether ids are left over after all rows have been read. */
   hasMore(): Promise<boolean>;
@@ -58,7 +58,7 @@ class IdsFile implements RowIds {
 
   async take(count: number): Promise<string[]> {
     if (!(await this.#fill(count))) {
-      throw new CommandError(
+      throw fileFault(
         `${this.#path} has ${this.#taken + this.#ready.length} ids, but there are more vectors than that. It must have one line for each vector.`,
       );
     }
@@ -104,8 +104,8 @@ class IdsFile implements RowIds {
 
 function readId(bytes: Buffer | undefined, number: number, path: string, field: string): string {
   const line = bytes?.toString("utf8") ?? "";
-  if (bytes === undefined) throw new CommandError(`${path}:${number}: the line is too long for an id.`);
-  if (line === "") throw new CommandError(`${path}:${number}: the line is empty, expected an id.`);
+  if (bytes === undefined) throw fileFault(`${path}:${number}: the line is too long for an id.`);
+  if (line === "") throw fileFault(`${path}:${number}: the line is empty, expected an id.`);
   if (!line.startsWith('"') && !line.startsWith("{")) return line;
   let value: unknown;
   try {
@@ -117,7 +117,7 @@ function readId(bytes: Buffer | undefined, number: number, path: string, field: 
   if (typeof value === "string") return value;
   const id = (value as Record<string, unknown>)[field];
   if (typeof id === "string" || typeof id === "number") return String(id);
-  throw new CommandError(
-    `${path}:${number}: the object has no text or number under ${JSON.stringify(field)}; name the field with the id with --ids-field.`,
+  throw fileFault(
+    `${path}:${number}: the object has no text or number under ${JSON.stringify(field)}; name the field with the id with the option ids.field.`,
   );
 }

@@ -1,16 +1,16 @@
 // How are records read from a file of bare vectors?
 //
 //   .fvecs   rows of  int32 dimension | dimension x float32     (texmex, little-endian)
-//   .f32     rows of                    dimension x float32     (little-endian, with --dimension)
+//   .f32     rows of                    dimension x float32     (little-endian; the dimension is an option)
 //   .npy     a header, then rows of     dimension x float32, or float64     (a NumPy array of two dimensions in C order, little-endian)
 //
 // After an error in the framing of such a file, the following rows cannot be trusted, so the import of the file stops; a value that is not
 // finite rejects only its row.
 
 import { encodeRecord } from "@quiverdb/client/record";
-import type { FieldNames } from "@quiverdb/import";
 import { limits } from "@quiverdb/protocol/limits";
-import { CommandError } from "../exit-codes.ts";
+import type { FieldNames } from "../record-reason.ts";
+import { fileFault } from "./faults.ts";
 import type { RowIds } from "./ids.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
@@ -25,7 +25,7 @@ export async function* readFvecs(
   path: string,
 ): AsyncGenerator<Item[]> {
   let dimension: number | undefined;
-  const rowBytes = (pending: Buffer) => {
+  const size = (pending: Buffer) => {
     if (dimension === undefined) {
       if (pending.length < int32Bytes) return undefined;
       dimension = readDimension(pending, 0, path);
@@ -35,32 +35,23 @@ export async function* readFvecs(
   const values = (row: Buffer, number: number) => {
     const own = row.readInt32LE(0);
     if (own !== dimension) {
-      throw new CommandError(
+      throw fileFault(
         `${path}, row ${number}: has ${own} dimensions, but the rows before have ${dimension}. The file is damaged or not in the fvecs format.`,
       );
     }
     return row.subarray(int32Bytes);
   };
-  yield* readRows(chunks, from, ids, path, rowBytes, values);
+  yield* readRows(chunks, from, ids, path, { size, values });
 }
 
 /** Yields the rows of each chunk of a file of raw floats. */
-export async function* readF32(
+export const readF32 = (
   chunks: AsyncIterable<Buffer>,
   from: ReadFrom,
   ids: RowIds,
   path: string,
   dimension: number,
-): AsyncGenerator<Item[]> {
-  yield* readRows(
-    chunks,
-    from,
-    ids,
-    path,
-    () => dimension * float32Bytes,
-    (row) => row,
-  );
-}
+): AsyncGenerator<Item[]> => readRows(chunks, from, ids, path, { size: () => dimension * float32Bytes });
 
 /** What the header of an .npy file says: where its rows begin, and how many of which size there are. */
 export type NpyHeader = {
@@ -73,9 +64,9 @@ export type NpyHeader = {
 /** More than a header has. */
 export const npyHeaderBytesMax = 70_000;
 
-/** The header at the start of an .npy file. @throws CommandError for an array that is not one of vectors */
+/** The header at the start of an .npy file. @throws QuiverError source_failed for an array that is not one of vectors */
 export function npyHeader(start: Buffer, path: string): NpyHeader {
-  const wrong = (why: string) => new CommandError(`${path} ${why}.`);
+  const wrong = (why: string) => fileFault(`${path} ${why}.`);
   if (start.length < 12 || start.toString("latin1", 0, 6) !== "\u0093NUMPY")
     throw wrong("is not in the npy format");
   const isFirstVersion = start[6] === 1;
@@ -111,47 +102,46 @@ export async function* readNpy(
   path: string,
   { rows, dimension, valueBytes }: NpyHeader,
 ): AsyncGenerator<Item[]> {
-  const size = dimension * valueBytes;
+  const size = () => dimension * valueBytes;
   let read = from.number;
-  for await (const items of readRows(
-    chunks,
-    from,
-    ids,
-    path,
-    () => size,
-    (row) => row,
-    valueBytes,
-  )) {
+  for await (const items of readRows(chunks, from, ids, path, { size, valueBytes })) {
     read += items.length;
     yield items;
   }
   if (read !== rows)
-    throw new CommandError(`${path} has ${read} rows, but its header says ${rows}. The file is damaged.`);
+    throw fileFault(`${path} has ${read} rows, but its header says ${rows}. The file is damaged.`);
 }
 
-/** The dimension at the start of an .fvecs file. @throws CommandError */
+/** The dimension at the start of an .fvecs file. @throws QuiverError source_failed */
 export function readDimension(start: Buffer, offset: number, path: string): number {
   const dimension = start.length >= offset + int32Bytes ? start.readInt32LE(offset) : 0;
   if (dimension >= 1 && dimension <= limits.dimensionMax) return dimension;
-  throw new CommandError(
+  throw fileFault(
     `${path}: the first row has ${dimension} dimensions, expected 1 to ${limits.dimensionMax}. The file is not in the fvecs format.`,
   );
 }
+
+/** How the rows of a file lie in it. */
+type Layout = {
+  /** Bytes of each; undefined if the first bytes do not say it yet. */
+  size(pending: Buffer): number | undefined;
+  /** The floats of a row, if it has more than these. */
+  values?(row: Buffer, number: number): Buffer;
+  readonly valueBytes?: 4 | 8;
+};
 
 async function* readRows(
   chunks: AsyncIterable<Buffer>,
   from: ReadFrom,
   ids: RowIds,
   path: string,
-  rowBytes: (pending: Buffer) => number | undefined,
-  values: (row: Buffer, number: number) => Buffer,
-  valueBytes: 4 | 8 = float32Bytes,
+  { size: sizeOf, values = (row) => row, valueBytes = float32Bytes }: Layout,
 ): AsyncGenerator<Item[]> {
   let pending: Buffer = Buffer.alloc(0);
   let { offset, number } = from;
   for await (const chunk of chunks) {
     pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
-    const size = rowBytes(pending);
+    const size = sizeOf(pending);
     if (size === undefined || pending.length < size) continue;
     const count = Math.floor(pending.length / size);
     const rowIds = await ids.take(count);
@@ -166,7 +156,7 @@ async function* readRows(
     pending = pending.subarray(count * size);
   }
   if (pending.length > 0) {
-    throw new CommandError(
+    throw fileFault(
       `${path} ends in the middle of row ${number + 1}: ${pending.length} bytes are left over. The file is truncated, or the dimension is wrong.`,
     );
   }

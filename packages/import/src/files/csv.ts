@@ -8,8 +8,10 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { limits } from "@quiverdb/protocol/limits";
 import { CsvError, type Info, parse } from "csv-parse";
-import { countOf } from "../values.ts";
-import { type ColumnNames, rowOf, type Table, tableOf, unreadableTable } from "./columns.ts";
+import { countOf } from "../place.ts";
+import { prepended } from "../prepended.ts";
+import { type ColumnNames, rowOf, type Table, tableOf } from "./columns.ts";
+import { fileFault } from "./faults.ts";
 import { openInput, readStart } from "./input-file.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
@@ -29,18 +31,17 @@ const delimiters = [",", ";", "\t", "|"];
 const startBytes = 64 * 1024;
 const itemsAtOnce = 256;
 
-/** Yields the rows behind `from`, some at a time. @throws UsageError for wrong columns; CommandError for a file that is no CSV */
+/** Yields the rows behind `from`, some at a time. @throws QuiverError invalid_request for wrong columns, source_failed for a file that is no CSV */
 export async function* readCsv(
   path: string,
-  chunks: AsyncIterable<Buffer>,
+  chunks: AsyncGenerator<Buffer>,
   from: ReadFrom,
   options: TableOptions,
 ): AsyncGenerator<Item[]> {
-  const content = chunks[Symbol.asyncIterator]();
-  const first = await content.next();
+  const first = await chunks.next();
   if (first.done) {
     if (from.offset === 0)
-      throw unreadableTable(path, "is empty; expected a line with the names of the columns.");
+      throw fileFault(`${path}: is empty; expected a line with the names of the columns.`);
     return;
   }
   const start = from.offset === 0 ? first.value : await readStart(path, startBytes);
@@ -56,7 +57,7 @@ export async function* readCsv(
     return linesBefore === undefined ? {} : { lines: { first: linesBefore + end, last: linesBefore + end } };
   };
   let items: Item[] = [];
-  for await (const { record, info } of records(path, again(first.value, content), delimiter)) {
+  for await (const { record, info } of records(path, prepended(first.value, chunks), delimiter)) {
     // Within quotes the parser counts \r\n as the ends of two lines.
     if (info.lines > linesCounted + 1) linesTwice += record.join("\0").split("\r\n").length - 1;
     linesCounted = info.lines;
@@ -78,16 +79,7 @@ async function headerOf(path: string, delimiter: string, options: TableOptions):
   const { chunks } = await openInput(path);
   for await (const { record } of records(path, chunks, delimiter))
     return tableOf(record, options.columns, path);
-  throw unreadableTable(path, "has no line with the names of the columns.");
-}
-
-async function* again(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
-  try {
-    yield first;
-    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
-  } finally {
-    await rest.return?.();
-  }
+  throw fileFault(`${path}: has no line with the names of the columns.`);
 }
 
 async function* records(
@@ -111,7 +103,7 @@ async function* records(
     await fed;
   } catch (error) {
     if (error instanceof CsvError)
-      throw unreadableTable(path, `is not CSV: ${shortened(error.message)}.`, error);
+      throw fileFault(`${path}: is not CSV: ${shortened(error.message)}.`, error);
     throw error;
   } finally {
     parser.destroy();

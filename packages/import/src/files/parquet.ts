@@ -14,10 +14,11 @@ import {
   parquetReadObjects,
   parquetSchema,
 } from "hyparquet";
-import { UsageError } from "../exit-codes.ts";
-import { rowOf, type Table, tableOf, unreadableTable } from "./columns.ts";
+import { parsed } from "../json-values.ts";
+import { standardInput } from "../place.ts";
+import { rowOf, type Table, tableOf } from "./columns.ts";
 import type { TableOptions } from "./csv.ts";
-import { standardInput } from "./input-file.ts";
+import { fileFault, optionFault } from "./faults.ts";
 import type { Item, ReadFrom } from "./item.ts";
 
 /** Rows of a slice at most. */
@@ -39,7 +40,7 @@ const compressors: Compressors = {
 /**
  * Yields the rows behind `from`, a slice at a time.
  * @param onRead called with the part of the file that has been read, 0 to 1
- * @throws UsageError for wrong columns; CommandError for a file that is no Parquet
+ * @throws QuiverError invalid_request for wrong columns, source_failed for a file that is no Parquet
  */
 export async function* readParquet(
   path: string,
@@ -71,19 +72,11 @@ export async function* linesOfParquet(
   onRead: (part: number) => void,
 ): AsyncGenerator<Uint8Array> {
   for await (const { rows } of slicesOf(path, await openParquet(path), 0, onRead))
-    for (const { metadata, ...row } of rows)
-      yield Buffer.from(
-        `${jsonOf({ ...row, metadata: typeof metadata === "string" ? parsed(metadata) : metadata })}\n`,
-      );
-}
-
-/** A text that is no JSON stays one, and its record is refused for it. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+    for (const { metadata, ...row } of rows) {
+      // A text that is no JSON stays one, and its record is refused for it.
+      const inText = typeof metadata === "string" ? parsed(metadata) : undefined;
+      yield Buffer.from(`${jsonOf({ ...row, metadata: inText === undefined ? metadata : inText })}\n`);
+    }
 }
 
 type Opened = { readonly file: AsyncBuffer; readonly metadata: FileMetaData };
@@ -114,12 +107,12 @@ async function* slicesOf(
 
 async function openParquet(path: string): Promise<Opened> {
   if (path === standardInput)
-    throw new UsageError("A Parquet file is read from its end, which is not possible with standard input.");
+    throw optionFault("A Parquet file is read from its end, which is not possible with standard input.");
   const file = await asyncBufferFromFile(path);
   try {
     return { file, metadata: await parquetMetadataAsync(file) };
   } catch (error) {
-    throw unreadableTable(path, `is not a Parquet file: ${(error as Error).message}.`, error);
+    throw fileFault(`${path}: is not a Parquet file: ${(error as Error).message}.`, error);
   }
 }
 
@@ -133,11 +126,8 @@ async function rowsOf(
   try {
     return await parquetReadObjects({ file, metadata, compressors, rowStart, rowEnd, useOffsetIndex: true });
   } catch (error) {
-    throw unreadableTable(
-      path,
-      `rows from ${rowStart + 1} on cannot be read: ${(error as Error).message}.`,
-      error,
-    );
+    const why = `rows from ${rowStart + 1} on cannot be read: ${(error as Error).message}`;
+    throw fileFault(`${path}: ${why}.`, error);
   }
 }
 

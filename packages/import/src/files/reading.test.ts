@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CommandError, UsageError } from "../exit-codes.ts";
 import { rowIds } from "./ids.ts";
 import { openInput, readStart } from "./input-file.ts";
 import { type InputOptions, inspectInputs, readItems } from "./inputs.ts";
@@ -99,7 +98,7 @@ describe("JSON Lines", () => {
     expect((await read('{"id":"a","text":"x","__proto__":{}}'))[0].problem?.reason).toContain("__proto__");
   });
 
-  it("[E9] lose such a field with --ignore-unknown, and nothing else changes", async () => {
+  it("[E9] lose such a field where they are ignored, and nothing else changes", async () => {
     const read1 = async (line: string) => (await read(line, "ignore"))[0];
     const line =
       '{ "lang":"en","id":"a", "metadta":[1,{"}":","}], "metadata":{"n":1.0,"lang":1e999},"lang":2 }';
@@ -126,10 +125,10 @@ describe("JSON Lines", () => {
       const printed = JSON.stringify(record, null, indent);
       await expect(read(printed)).rejects.toThrow("a.jsonl begins with a JSON object");
       await expect(read(`\ufeff\n\r\n${printed}`.replaceAll("\n", "\r\n"))).rejects.toThrow("several lines");
-      await expect(read(JSON.stringify([record], null, indent))).rejects.toThrow("--format json");
+      await expect(read(JSON.stringify([record], null, indent))).rejects.toThrow("the format json");
     }
     await expect(read('{"id":"a","dense_values":[\n0.5,\n1]}')).rejects.toThrow("several lines");
-    await expect(read(`[${JSON.stringify(record)}]`)).rejects.toThrow("--format json");
+    await expect(read(`[${JSON.stringify(record)}]`)).rejects.toThrow("the format json");
     // A faulty first line alone is rejected alone.
     for (const faulty of ['{"id":"x"', '{"id":"x",\n{"id":"a"}', '{"id":"x"\nnonsense', '"["', "{}"])
       expect((await read(faulty)).length, faulty).toBeGreaterThan(0);
@@ -282,7 +281,7 @@ describe("ids", () => {
   it("must be enough, and none may be empty", async () => {
     await expect(take("a\nb\n", 3)).rejects.toThrow(/has 2 ids, but there are more vectors/);
     await expect(take("a\n\n", 2)).rejects.toThrow(/:2: the line is empty/);
-    await expect(take('{"name":"x"}\n', 1)).rejects.toThrow(/--ids-field/);
+    await expect(take('{"name":"x"}\n', 1)).rejects.toThrow(/the option ids\.field/);
   });
 });
 
@@ -306,7 +305,7 @@ describe("files", () => {
       for await (const _ of (await openInput(path)).chunks);
     };
     await expect(readAll(cut)).rejects.toThrow(/Cannot read .*cut\.gz: unexpected end of file/);
-    await expect(readAll(join(folder, "none"))).rejects.toThrow(CommandError);
+    await expect(readAll(join(folder, "none"))).rejects.toMatchObject({ code: "source_failed" });
   });
 
   const options = (files: string[], more: Partial<InputOptions> = {}): InputOptions => ({
@@ -322,9 +321,13 @@ describe("files", () => {
     const unnamed = write("unnamed", '  {"id":"a"}');
     const found = await inspectInputs(options([...files, unnamed], { dimension: 2 }));
     expect(found.map(({ format }) => format)).toEqual(["jsonl", "jsonl", "fvecs", "f32", "jsonl"]);
-    await expect(inspectInputs(options([write("data", "a,b\n")]))).rejects.toThrow(UsageError);
-    await expect(inspectInputs(options([files[3]]))).rejects.toThrow(/--dimension/);
-    await expect(inspectInputs(options([join(folder, "none.jsonl")]))).rejects.toThrow(CommandError);
+    await expect(inspectInputs(options([write("data", "a,b\n")]))).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+    await expect(inspectInputs(options([files[3]]))).rejects.toThrow(/the option dimension/);
+    await expect(inspectInputs(options([join(folder, "none.jsonl")]))).rejects.toMatchObject({
+      code: "source_failed",
+    });
     await expect(inspectInputs(options([folder]))).rejects.toThrow(/is a directory/);
   });
 

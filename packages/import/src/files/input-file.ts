@@ -1,20 +1,18 @@
 // How are the bytes of a file read, compressed or not, from the start or from the middle?
 //
-// The first two bytes of a file decide whether it is gzip, never its name. Memory stays constant for files of any size: a stream is read
-// only as fast as its content is consumed.
+// Memory stays constant for files of any size: a stream is read only as fast as its content is consumed.
 
-import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { constants, createGunzip, gunzipSync } from "node:zlib";
-import { CommandError } from "../exit-codes.ts";
-
-export const standardInput = "-";
+import { constants, gunzipSync } from "node:zlib";
+import type { QuiverError } from "@quiverdb/client";
+import { decompressed, startsAsGzip } from "../gunzip.ts";
+import { nameOf, standardInput } from "../place.ts";
+import { prepended } from "../prepended.ts";
+import { fileFault } from "./faults.ts";
 
 const chunkBytes = 256 * 1024;
-const fingerprintBytes = 64 * 1024;
-const gzipMagic = [0x1f, 0x8b];
 
 let lookedAt: Readable | undefined;
 
@@ -23,7 +21,7 @@ export const standardInputStream = (): Readable => lookedAt ?? process.stdin;
 
 /** The beginning of standard input, which is still read: so many bytes, or what is there when its first line has ended. */
 async function startOfStandardInput(bytes: number): Promise<Buffer> {
-  const chunks = process.stdin.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
+  const chunks = process.stdin.iterator({ destroyOnReturn: false }) as AsyncGenerator<Buffer>;
   const parts: Buffer[] = [];
   const isEnough = () => {
     const length = parts.reduce((sum, part) => sum + part.length, 0);
@@ -35,27 +33,15 @@ async function startOfStandardInput(bytes: number): Promise<Buffer> {
     parts.push(value);
   }
   const start = Buffer.concat(parts);
-  const all = async function* () {
-    yield start;
-    for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
-  };
-  lookedAt = Readable.from(all(), { objectMode: false });
+  lookedAt = Readable.from(prepended(start, chunks), { objectMode: false });
   return startsAsGzip(start) ? gunzipSync(start, { finishFlush: constants.Z_SYNC_FLUSH }) : start;
 }
 
 export type InputFile = {
   /** The content, uncompressed. */
-  readonly chunks: AsyncIterable<Buffer>;
+  readonly chunks: AsyncGenerator<Buffer>;
   /** Bytes read from the file so far, for progress. */
   bytesRead(): number;
-};
-
-/** The fingerprint that shows whether a file is still the same. */
-export type Fingerprint = {
-  readonly path: string;
-  readonly size: number;
-  readonly mtimeMs: number;
-  readonly hash: string;
 };
 
 /**
@@ -94,7 +80,7 @@ export async function readStart(path: string, bytes: number): Promise<Buffer> {
   return Buffer.concat(parts).subarray(0, bytes);
 }
 
-/** Size in bytes; 0 for standard input. @throws CommandError if there is no such file */
+/** Size in bytes; 0 for standard input. @throws QuiverError source_failed if there is no such file */
 export async function sizeOf(path: string): Promise<number> {
   if (path === standardInput) return 0;
   try {
@@ -103,24 +89,7 @@ export async function sizeOf(path: string): Promise<number> {
   } catch (error) {
     throw unreadable(path, error);
   }
-  throw new CommandError(`${path} is a directory, expected a file.`);
-}
-
-/** Made of size, modification time and both ends of the file, because reading all of a large file only to compare it takes too long. */
-export async function fingerprint(path: string): Promise<Fingerprint> {
-  const { size, mtimeMs } = await stat(path);
-  const file = await open(path);
-  try {
-    const hash = createHash("sha256");
-    const buffer = Buffer.alloc(fingerprintBytes);
-    for (const position of [0, Math.max(0, size - fingerprintBytes)]) {
-      const { bytesRead } = await file.read(buffer, 0, fingerprintBytes, position);
-      hash.update(buffer.subarray(0, bytesRead));
-    }
-    return { path, size, mtimeMs, hash: hash.digest("hex") };
-  } finally {
-    await file.close();
-  }
+  throw fileFault(`${path} is a directory, expected a file.`);
 }
 
 async function isGzip(path: string): Promise<boolean> {
@@ -135,9 +104,7 @@ async function isGzip(path: string): Promise<boolean> {
   }
 }
 
-const startsAsGzip = (bytes: ArrayLike<number>) => gzipMagic.every((byte, i) => bytes[i] === byte);
-
-/** @param gzip whether the stream is compressed; undefined: its first bytes decide */
+/** @param gzip false: the stream is not compressed, whatever its first bytes are */
 async function* content(
   stream: Readable,
   path: string,
@@ -147,47 +114,18 @@ async function* content(
 ): AsyncGenerator<Buffer> {
   try {
     const raw = count(stream, counted);
-    const first = await raw.next();
-    if (first.done) return;
-    if (gzip ?? startsAsGzip(first.value)) {
-      yield* skip(gunzip(first.value, raw), leaveOut);
-    } else {
-      yield first.value;
-      yield* raw;
-    }
+    yield* gzip === false ? raw : skip(decompressed(raw), leaveOut);
   } catch (error) {
-    throw error instanceof CommandError ? error : unreadable(path, error);
+    throw unreadable(path, error);
   } finally {
     stream.destroy();
   }
 }
 
-async function* count(stream: Readable, counted: { bytes: number }): AsyncGenerator<Buffer, undefined> {
+async function* count(stream: Readable, counted: { bytes: number }): AsyncGenerator<Buffer> {
   for await (const chunk of stream) {
     counted.bytes += (chunk as Buffer).length;
     yield chunk as Buffer;
-  }
-  return undefined;
-}
-
-async function* gunzip(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const unzip = createGunzip({ chunkSize: chunkBytes });
-  const feed = async () => {
-    let more = unzip.write(first);
-    for await (const chunk of rest) {
-      if (!more && !unzip.destroyed)
-        await new Promise((resolve) => unzip.once("drain", resolve).once("close", resolve));
-      if (unzip.destroyed) return;
-      more = unzip.write(chunk);
-    }
-    unzip.end();
-  };
-  const fed = feed().catch((error) => unzip.destroy(error as Error));
-  try {
-    for await (const chunk of unzip) yield chunk as Buffer;
-    await fed;
-  } finally {
-    unzip.destroy();
   }
 }
 
@@ -203,7 +141,5 @@ async function* skip(chunks: AsyncIterable<Buffer>, bytes: number): AsyncGenerat
   }
 }
 
-function unreadable(path: string, error: unknown): CommandError {
-  const name = path === standardInput ? "standard input" : path;
-  return new CommandError(`Cannot read ${name}: ${(error as Error).message}.`, { cause: error });
-}
+const unreadable = (path: string, error: unknown): QuiverError =>
+  fileFault(`Cannot read ${nameOf(path)}: ${(error as Error).message}.`, error);

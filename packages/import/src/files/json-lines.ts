@@ -2,23 +2,22 @@
 //
 // A record's text is sent to the server as it is in the file, so that numbers that JavaScript cannot represent are preserved. There are two
 // exceptions. A record that was read from Quiver has its sparse vector twice, as pairs in sparse_values and as sparse_indices, but writing
-// accepts only one form, so sparse_indices is removed from the text. And with --ignore-unknown, unknown fields are removed; otherwise a
+// accepts only one form, so sparse_indices is removed from the text. And where they are ignored, unknown fields are removed; otherwise a
 // line with one is rejected here, as the server would do.
 
-import { faultOfJson } from "@quiverdb/import";
-import { reasonOf } from "@quiverdb/import/record-reason";
 import { unknownField, unknownFieldError, withoutUnknownFields } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import { VectorInput } from "@quiverdb/protocol/shapes/vector";
-import { CommandError } from "../exit-codes.ts";
-import { standardInput } from "./input-file.ts";
+import { faultOfJson } from "../json-values.ts";
+import { standardInput } from "../place.ts";
+import { reasonOf } from "../record-reason.ts";
+import { fileFault } from "./faults.ts";
 import type { Item, ReadFrom } from "./item.ts";
 import { splitArray } from "./json-array.ts";
-import { type Line, splitLines } from "./lines.ts";
+import { byteOrderMark, type Line, splitLines } from "./lines.ts";
 
 /** The server accepts no larger body, so a longer line cannot be a record. */
 const lineBytesMax = limits.bodyBytesDefault;
-const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -28,7 +27,7 @@ export type Unknown = "reject" | "ignore";
 /**
  * Yields the records of each chunk; blank lines are skipped.
  * @param path for messages
- * @throws CommandError if the records are not written one on a line
+ * @throws QuiverError source_failed if the records are not written one on a line
  */
 export async function* readJsonLines(
   chunks: AsyncIterable<Buffer>,
@@ -67,13 +66,13 @@ class Begin {
   #refuse(): void {
     const [first, second] = this.#lines;
     if (first?.startsWith("["))
-      throw new CommandError(
-        `${this.#path} begins with a JSON array, and JSON Lines have one object on each line. Import it with --format json.`,
+      throw fileFault(
+        `${this.#path} begins with a JSON array, and JSON Lines have one object on each line. Import it with the format json.`,
       );
     // A line that is cut off is a faulty line, which another record follows.
     if (first?.startsWith("{") && !first.endsWith("}") && /^["\d\]}-]/.test(second ?? ""))
-      throw new CommandError(
-        `${this.#path} begins with a JSON object that is written over several lines, and JSON Lines have one object on each line. Write it so, with "jq -c ." for example, or put the objects into a JSON array and import that with --format json.`,
+      throw fileFault(
+        `${this.#path} begins with a JSON object that is written over several lines, and JSON Lines have one object on each line. Write it so, with "jq -c ." for example, or put the objects into a JSON array and import that with the format json.`,
       );
   }
 }

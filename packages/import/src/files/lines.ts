@@ -13,16 +13,19 @@ export type Line = {
   readonly start?: Buffer;
 };
 
-const lineFeed = 0x0a;
+export const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
-const keptOfLongLineBytes = 1_024;
+/** That a file may begin with. */
+export const byteOrderMark: Buffer = Buffer.from([0xef, 0xbb, 0xbf]);
+/** The beginning of what is too long, for messages. */
+export const keptOfLongBytes = 1_024;
 
 /**
  * Splits at line feeds; a carriage return before one belongs to the break. Yields the lines that end in each chunk.
  * @param lineBytesMax a longer line is yielded without its bytes, and is never held in memory
  */
 export async function* splitLines(
-  chunks: AsyncIterable<Buffer>,
+  chunks: AsyncIterable<Uint8Array>,
   from: { readonly offset: number; readonly number: number },
   lineBytesMax: number,
 ): AsyncGenerator<Line[]> {
@@ -36,7 +39,7 @@ export async function* splitLines(
     if (longStart) return;
     parts.push(part);
     if (length <= lineBytesMax) return;
-    longStart = Buffer.from(Buffer.concat(parts).subarray(0, keptOfLongLineBytes));
+    longStart = Buffer.from(Buffer.concat(parts).subarray(0, keptOfLongBytes));
     parts = [];
   };
   const finish = (breakBytes: number): Line => {
@@ -53,7 +56,8 @@ export async function* splitLines(
     return line;
   };
 
-  for await (const chunk of chunks) {
+  for await (const { buffer, byteOffset, length: size } of chunks) {
+    const chunk = Buffer.from(buffer, byteOffset, size);
     const lines: Line[] = [];
     let at = 0;
     for (let next = chunk.indexOf(lineFeed, at); next >= 0; next = chunk.indexOf(lineFeed, at)) {
