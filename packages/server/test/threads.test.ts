@@ -95,7 +95,7 @@ test("[O13] a further thread starts when the load needs it, and takes over a sha
   }
 }, 180_000);
 
-test("[Q14] a filter that is nested thousands of levels deep is refused, also where the owner searches", async () => {
+test("[W5] a filter that is nested thousands of levels deep is refused, also where the owner searches", async () => {
   const filter = `${'{"a":'.repeat(3_000)}1${"}".repeat(3_000)}`;
   for (const rest of ['"top_k": 3', '"recall_target": 0.9', '"explain": true']) {
     const body = `{"query_vector": [1, 1, 0, 0.5], "filter": ${filter}, ${rest}}`;

@@ -197,7 +197,7 @@ describe("making", () => {
     expect(database.snapshots.listAll()).toEqual({ snapshots: [], running: [] });
   });
 
-  it("[B2] a snapshot that is deleted during its download is sent whole, and is not found if that did not begin", async () => {
+  it("[B10] a snapshot that is deleted during its download is sent whole, and is not found if that did not begin", async () => {
     await (await makeCollection()).upsert(records(1, 500));
     const { id, size_bytes } = await database.snapshots.create("c");
     const [whole, part, late] = Array.from({ length: 3 }, () => database.snapshots.read("c", id));
