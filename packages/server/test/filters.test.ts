@@ -220,7 +220,11 @@ describe("records that match", () => {
     expect(first.vectors.map(({ id }: { id: string }) => id)).toEqual(["r10", "r13", "r16"]);
     expect((await second).json.vectors).toMatchObject([{ id: "r19", sparse_values: [[1, 20]] }]);
     expect((await second).json.next_cursor).toBeNull();
-    expectError(await server.call("scrollVectors", c, { order_by: { field: "n" } }), 400, "index_not_found");
+    for (const field of ["n", "long ".repeat(4_000), "half of a pair: \ud83d"]) {
+      const answer = await server.call("scrollVectors", c, { order_by: { field } });
+      expectError(answer, 400, "index_not_found");
+      expect(answer.text.length).toBeLessThan(1_000);
+    }
     // The order of ids is that without order_by, and no index makes another one of what the record itself has.
     const byId = await server.call("scrollVectors", c, { filter, order_by: { field: "id" }, limit: 3 });
     expect(byId.json.vectors.map(({ id }: { id: string }) => id)).toEqual(["r10", "r13", "r16"]);

@@ -200,11 +200,15 @@ function orderOf({ field: name, direction }: OrderBy, definitions: Readonly<Inde
   if (definition === undefined)
     throw new QuiverError(
       "index_not_found",
-      `order_by.field has no metadata index, which says how its values are ordered. Declare its type with PUT .../metadata-indexes/${encodeURIComponent(field.name)} and a body such as {"type": "number"}.`,
+      `order_by.field has no metadata index, which says how its values are ordered. Declare its type with PUT .../metadata-indexes/${inPath(field.name)} and a body such as {"type": "number"}.`,
       { path: "order_by.field" },
     );
   return { field, type: definition.type, isDescending: direction === "desc" };
 }
+
+/** A field as a part of a path, if it is not long, and text that a path can have. */
+const inPath = (name: string): string =>
+  name.length <= 100 && name.isWellFormed() ? encodeURIComponent(name) : "{field}";
 
 /** Records that are read at a step. */
 const recordsPerStep = 32;
