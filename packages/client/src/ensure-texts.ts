@@ -12,7 +12,7 @@ import type { AnyMetadata } from "./filter-types.ts";
 
 /** What a collection of texts is created with, if it does not exist. */
 export type EnsureTextsOptions = {
-  /** Dimension of the vectors, if the collection must be created; a function is called only then. */
+  /** Dimension of the vectors. A function is called only if the collection must be created. */
   dimension: number | (() => number | Promise<number>);
   /** Metric of the dense index, if it must be created. Default "cosine". */
   metric?: DenseIndexInput["distance_metric_type"];
@@ -23,7 +23,8 @@ const pollsMax = 200;
 
 /**
  * A collection with dense vectors, texts that are stored, and an index for each. What is missing is created; what exists stays as it is.
- * @throws QuiverError modality_not_enabled if a collection of this name has no dense vectors or does not store texts
+ * @throws QuiverError modality_not_enabled if a collection of this name has no dense vectors or does not store texts; invalid_request if
+ * its dimension is not the given number
  *
  * @example
  * ```ts no-run
@@ -51,6 +52,13 @@ export async function ensureTexts<Metadata extends object = AnyMetadata>(
       { name },
     );
   }
+  const { dimension: own } = found.dense_vector;
+  if (typeof dimension === "number" && own !== dimension)
+    throw new QuiverError(
+      "invalid_request",
+      `dimension is ${dimension}, and the vectors of the collection ${JSON.stringify(name)} have ${own} values. Give that dimension, or another name.`,
+      { path: "dimension", expected: own, received: dimension },
+    );
   const indexes = await collection.indexes();
   const createDense = () => collection.createDenseIndex({ distance_metric_type: metric });
   if (indexes.dense === undefined) await unless("index_already_exists", createDense());

@@ -10,6 +10,7 @@ import {
   type Collection,
   connect,
   type Database,
+  ensureTexts,
   open,
   QuiverError,
   RawRecord,
@@ -301,4 +302,16 @@ test.each(Object.entries(mistakes))("[P1] %s", async (_, act) => {
   const [remote, here] = [await errorOf(overHttp, act), await errorOf(inProcess, act)];
   expect(remote).toHaveProperty("message");
   expect(here).toEqual(remote);
+});
+
+test("[P1] ensureTexts refuses a collection whose vectors have another dimension than the one that is given", async () => {
+  for (const database of [overHttp, inProcess]) {
+    await ensureTexts(database, "texts", { dimension: 2 });
+    await expect(ensureTexts(database, "texts", { dimension: 3 })).rejects.toMatchObject({
+      code: "invalid_request",
+      details: { path: "dimension", expected: 2, received: 3 },
+    });
+    // A function is not asked, because it may load a model.
+    expect((await ensureTexts(database, "texts", { dimension: () => 3 })).name).toBe("texts");
+  }
 });

@@ -8,6 +8,6 @@ const majorMin = 24;
 const { node } = process.versions;
 if (Number.parseInt(node, 10) < majorMin) {
   throw new Error(
-    `@quiverdb/database needs Node.js ${majorMin} or newer; this is ${node}. With an older one, run the server elsewhere and use @quiverdb/client.`,
+    `@quiverdb/database needs Node.js ${majorMin} or newer; this is ${node}. In a project, "npm install node@${majorMin}" gives npx one: npx node FILE. With an older one, run the server elsewhere and use @quiverdb/client.`,
   );
 }
