@@ -419,7 +419,7 @@ function filesSection(): string {
   });
   return `## Raw results
 
-\`npm run bench NAME\` runs one benchmark again, and writes its file and this page. \`npm run bench\` names all, also those without a result. Each file has the commit, the options, and how every engine was used. In brackets: when and on which machine.
+\`npm run bench NAME\` repeats a benchmark, and writes its file and this page; \`npm run bench\` names all. Each file has the commit, the options, and the use of every engine. In brackets: when and on which machine.
 
 ${rows.join("\n")}
 `;
