@@ -56,7 +56,7 @@ function serverTable(run: Run): string {
 
 const serversSection = (runs: readonly Run[]): string => `## Servers
 
-Each server is asked by its own public client, on the same cores, with the narrowest beam that reaches a recall of 0.95 or 0.99. CPU time and latency are those of one client; the last column is the rate of 8 clients. The last row is a server that parses the same body and searches nothing.
+Each server's own public client sends the queries, on the cores of the server, with the narrowest beam that reaches a recall of 0.95, then 0.99. CPU time and latency are those of one client; the last column is the rate of 8 clients. The last row is a baseline: a server that only parses the body.
 
 ${runs.map(serverTable).join("\n")}`;
 
@@ -419,7 +419,7 @@ function filesSection(): string {
   });
   return `## Raw results
 
-\`npm run bench NAME\` runs one benchmark again, and writes its file and this page. \`npm run bench\` names all, also those without a result. Each file has the commit, the options, and how every engine was used. In brackets: when and on which machine.
+\`npm run bench NAME\` repeats a benchmark, and writes its file and this page; \`npm run bench\` names all. Each file has the commit, the options, and the use of every engine. In brackets: when and on which machine.
 
 ${rows.join("\n")}
 `;
@@ -429,13 +429,13 @@ ${rows.join("\n")}
 
 const method = `# Benchmarks
 
-Quiver beside other engines and servers, on the same machine and data. \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
+Quiver beside other engines and servers. Within a benchmark, all have the same machine and data. \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
 
-- **Machine.** An AMD EPYC or an Intel Xeon ([which](#raw-results)), 2 cores where that was recorded, Node.js 24. Other work may run beside: trust ratios more than milliseconds.
+- **Machine.** An AMD EPYC or an Intel Xeon ([by benchmark](#raw-results)), 2 cores if recorded, Node.js 24. The machine is shared: trust ratios more than milliseconds.
 - **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others.
-- **CPU time** is that of all threads of an engine or a server for one query. **Latency** is what the client sees.
-- **Recall** is recall@10 against exact search. A cost at a recall is interpolated between beam widths, or that of the narrowest beam if this finds more.
-- **Graphs** have M = 16 and ef_construction = 200 (filters: 128) in every engine that can set them.
+- **CPU time** is the sum over all threads of an engine or a server, for each query. **Latency** is what the client sees.
+- **Recall** is recall@10 against exact search. The cost at a recall is interpolated between beam widths (ef). If the narrowest beam exceeds the recall, its cost is given.
+- **Graphs** have M = 16 and ef_construction = 200 (benchmark of filters: 128) in every engine that can set them.
 `;
 
 function pageOf(): { page: string; chart: string | undefined } {
