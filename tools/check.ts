@@ -33,7 +33,7 @@ type Step = {
   run: () => Promise<Outcome>;
   /** Whether only the full check has it, or only a call that names it, because it is a part of another step. Otherwise every check. */
   when?: "full" | "named";
-  /** Whether it runs beside the other steps of its group: it waits, or needs one core only. */
+  /** Whether it runs beside the other steps of its group, because it leaves them most of the cores. */
   isBeside?: boolean;
 };
 
@@ -84,7 +84,7 @@ const groups: readonly (readonly Step[])[] = [
     },
   ],
   [
-    { name: "examples", what: "examples of the documents", isBeside: true, run: examples },
+    { name: "examples", what: "examples of the documents", run: examples },
     { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
     {
       name: "long",
