@@ -1,18 +1,17 @@
 // How does a log entry become the next state of a collection?
 //
-//   state, entry ---> next state       one durable store write for each entry
+//   state, entry ---> next state       in one durable store write
 //
 // The next state depends only on the current state and the entry. Applying uses no clock, no randomness, and no knowledge of who sent
 // a request or when. So the same entries in the same order make the same state on every machine. An entry that changes records
 // makes a version.
 //
-//   - Entries are numbered from 1 without gaps. The same store write that applies an entry also stores its number in the head and its
-//     opId in `recent` (recent-entries.ts). So applying an entry again does nothing, even after a crash at any moment.
+//   - Entries are numbered from 1 without gaps. The store write that applies an entry also stores its number in the head and its opId in
+//     `recent` (recent-entries.ts).
 //   - An entry is applied as a whole or not at all. Its operations were accepted (accept.ts) in the state in which they are applied.
-//     If an operation fails nevertheless, the state differs from the one expected: the caller gets the error and must stop.
 //   - State that is local to a node is in no entry: which versions it keeps, and how far its indexes are.
 //
-// The local sequencer (log/sequencer.ts) builds an entry by applying its requests, with the same `Application`.
+// Entries are made by the trial of the sequencer (log/sequencer.ts), of the requests of a node alone or of a replicated log.
 
 import type {
   IndexDefinition,
@@ -22,10 +21,10 @@ import type {
 import { compareBytes, text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
-import type { Reader, Store, Writer } from "../storage/store.ts";
+import type { Reader, Writer } from "../storage/store.ts";
 import { Change } from "./change.ts";
-import { type Head, readHead, writeHead } from "./head.ts";
-import { isRemembered, opIdOf, remember } from "./recent-entries.ts";
+import { type Head, writeHead } from "./head.ts";
+import { remember } from "./recent-entries.ts";
 import { readOperations } from "./record.ts";
 import { applyStaged, stage } from "./staging.ts";
 import { metaKeys } from "./tables.ts";
@@ -55,49 +54,6 @@ export type EntryName = {
   /** 32 random hex characters. An entry that is ordered twice keeps its opId. */
   opId: string;
 };
-
-/** Everything that a collection's next state depends on, except the current state. */
-export type LogEntry = EntryName & {
-  /** The time of everything that the entry does, in milliseconds since 1970. */
-  timeMs: number;
-  operations: readonly LogOperation[];
-};
-
-/**
- * Applies an entry; does nothing if it was applied before. When this returns, the entry is durable.
- * @param versionsKept how many versions this node keeps
- * @returns whether the entry changed anything except the number of the last entry
- * @throws storage_failed, storage_full and data_corrupted; then nothing of the entry was applied. An entry that does not follow the last
- * one, or does not fit the state, breaks an invariant
- */
-export function applyEntry(store: Store, entry: LogEntry, versionsKept: number): boolean {
-  if (isApplied(store, entry)) return false;
-  return store.write((writer) => {
-    const head = readHead(writer);
-    const isRepeated = isRemembered(writer, head.sequence, entry.opId);
-    const application = new Application(writer, head, entry.timeMs, versionsKept);
-    if (!isRepeated) for (const operation of entry.operations) application.apply(operation);
-    application.finish(entry);
-    return !isRepeated;
-  });
-}
-
-/** Whether the entry's number was applied before. */
-function isApplied(store: Store, { sequence, epoch, opId }: EntryName): boolean {
-  const readTxn = store.beginRead();
-  try {
-    const last = readHead(readTxn);
-    if (sequence > last.sequence) return false;
-    const applied = opIdOf(readTxn, sequence) ?? opId;
-    invariant(
-      applied === opId,
-      `entry ${sequence} of epoch ${epoch} is not the one that was applied under this number`,
-    );
-    return true;
-  } finally {
-    readTxn.release();
-  }
-}
 
 /** The application of one entry inside one store write. */
 export class Application {

@@ -65,8 +65,8 @@ const log = { backup: "log" } as const;
  */
 export const tables = {
   /**
-   * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON) and `recent` (the
-   * latest log entries, recent-entries.ts).
+   * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON), `recent` (the latest log
+   * entries, recent-entries.ts) and, of a replica, `place` (in the replicated log, log/ordered.ts).
    */
   meta: table(any, any, "collection", "A key has no name."),
   /** id of every live record -> ordinal. */
@@ -145,6 +145,7 @@ export const metaKeys = {
   indexes: utf8("indexes"),
   definition: utf8("definition"),
   recent: utf8("recent"),
+  place: utf8("place"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -20,6 +20,7 @@ import { payloadOf } from "../storage/store.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { isKnownFormat, requireKnownFormat } from "./format.ts";
 import { decodeHead, type Head } from "./head.ts";
+import { decodePlace } from "./place.ts";
 import {
   collectionTables,
   declarationOf,
@@ -248,6 +249,7 @@ class Verification {
         this.#own = JSON.parse(text(body)) as CollectionDefinition;
       else if (key === text(metaKeys.indexes)) JSON.parse(text(body));
       else if (key === text(metaKeys.recent)) this.#log.latest(body);
+      else if (key === text(metaKeys.place)) decodePlace(body);
       else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);

@@ -1,4 +1,4 @@
-// A machine that is killed at random moments while it applies a log finally has the state that the log defines.
+// A replica that is killed at random moments while it applies a log finally has the state that the log defines.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,12 +6,11 @@ import { join } from "node:path";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, it } from "vitest";
 import { runAndKill } from "../../test/database/killed-process.ts";
-import { prepared, read, record, type Step, stateOf } from "../../test/log/histories.ts";
-import { applyEntry } from "../collection/apply.ts";
+import { messagesOf, prepared, read, record, type Step, stateOf } from "../../test/log/histories.ts";
 import { readHead } from "../collection/head.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
-import { decodeEntry } from "./entry.ts";
+import { applyOrdered } from "./ordered.ts";
 
 const kills = 8;
 const groups = 1_200;
@@ -34,7 +33,7 @@ function randomGroups(next: () => number): Step[][] {
   return Array.from({ length: groups }, () => Array.from({ length: 1 + below(3) }, () => steps[below(8)]()));
 }
 
-it(`[L2] ${kills} kills while a log is applied, with entries sent again after each, do not change the resulting state`, async () => {
+it(`[L2] ${kills} kills while a log is applied, with messages sent again after each, do not change the resulting state`, async () => {
   const root = mkdtempSync(join(tmpdir(), "quiver-replay-kill-"));
   const directory = join(root, "store");
   let store: LmdbStore | undefined;
@@ -56,7 +55,7 @@ it(`[L2] ${kills} kills while a log is applied, with entries sent again after ea
       const acknowledged = await runAndKill(program, directory, applied + 1, 20 + 23 * kill);
       store = new LmdbStore(directory, collectionTables);
       const { sequence } = read(store, readHead);
-      // All acknowledged entries, and perhaps, as a whole, the entry whose output line the kill cut off.
+      // All acknowledged messages, and perhaps, as a whole, the one whose output line the kill cut off.
       const known = Math.max(acknowledged, applied);
       expect([known, known + 1]).toContain(sequence);
       expect(stateOf(store)).toEqual(states[sequence]);
@@ -65,7 +64,7 @@ it(`[L2] ${kills} kills while a log is applied, with entries sent again after ea
     }
     expect(applied).toBeGreaterThan(kills);
     store = new LmdbStore(directory, collectionTables);
-    for (const bytes of log) applyEntry(store, decodeEntry(bytes), 20);
+    for (const _ of applyOrdered(store, messagesOf(log), { maxVectors: null, versionsKept: 20 }));
     expect(stateOf(store)).toEqual(states[log.length]);
   } finally {
     await store?.close();

@@ -1,4 +1,4 @@
-// Does the same log produce the same collection on every machine, however often entries are repeated and wherever the machine stops?
+// Does the same log produce the same collection on every replica, however often messages are repeated and wherever a replica stops?
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,20 +9,25 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import {
   type History,
   historyArbitrary,
+  messagesOf,
+  positionOf,
   prepared,
   read,
   record,
+  recordAlone,
   seenOf,
   stateOf,
 } from "../../test/log/histories.ts";
 import { armFailpoints } from "../base/failpoint.ts";
-import { applyEntry, type LogEntry } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
+import { readPlace } from "../collection/place.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import { MemoryStore } from "../storage/memory.ts";
 import type { Store } from "../storage/store.ts";
-import { decodeEntry } from "./entry.ts";
+import { decodeMessage } from "./message.ts";
+import { type Applied, applyOrdered, type OrderedMessage } from "./ordered.ts";
+import type { TrialOptions } from "./sequencer.ts";
 
 const root = mkdtempSync(join(tmpdir(), "quiver-replay-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -91,7 +96,7 @@ const everything: History = {
       { do: "delete", id: 2 },
       { do: "stageDelete", id: 9 },
     ],
-    [{ do: "commit" }, { do: "noteIndexed" }],
+    [{ do: "commit" }],
     [{ do: "createIndex", index: "tf-idf" }, { do: "begin" }],
     [{ do: "stage", records: [{ id: 5, x: 1, what: 0 }] }],
     [{ do: "deleteIndex", index: "dense" }, { do: "abort" }],
@@ -100,21 +105,28 @@ const everything: History = {
   ],
 };
 
-const replay = (store: Store, log: readonly Uint8Array[], versionsKept: number): boolean[] =>
-  log.map((bytes) => applyEntry(store, decodeEntry(bytes), versionsKept));
+const apply = (store: Store, messages: readonly OrderedMessage[], options: TrialOptions): Applied[] =>
+  [...applyOrdered(store, messages, options)].flat();
 
-describe("a log on other machines", () => {
-  it("[L1] makes the same collection, byte for byte, after each of its entries", async () => {
+/** @returns whether each message was new */
+const replay = (store: Store, log: readonly Uint8Array[], options: TrialOptions, from = 0): boolean[] =>
+  apply(store, messagesOf(log, from), options).map(({ outcomes }) => outcomes !== undefined);
+
+describe("a log on other replicas", () => {
+  it("[L1] makes the same collection, byte for byte, after each of its messages, one by one and many in one write", async () => {
     await fc.assert(
-      fc.asyncProperty(historyArbitrary, async (history) => {
+      fc.asyncProperty(historyArbitrary, fc.nat(), async (history, cut) => {
         const { log, states, seen } = record(history);
         await withMachines(2, (one, another) => {
-          for (const [i, bytes] of log.entries()) {
-            for (const { store } of [one, another]) {
-              expect(applyEntry(store, decodeEntry(bytes), history.versionsKept)).toBe(true);
-              expect(stateOf(store)).toEqual(states[i + 1]);
-            }
+          const middle = cut % (log.length + 1);
+          replay(another.store, log.slice(0, middle), history);
+          expect(stateOf(another.store)).toEqual(states[middle]);
+          replay(another.store, log, history, middle);
+          for (const i of log.keys()) {
+            expect(replay(one.store, log.slice(0, i + 1), history, i)).toEqual([true]);
+            expect(stateOf(one.store)).toEqual(states[i + 1]);
           }
+          expect(stateOf(another.store)).toEqual(states[log.length]);
           for (const { store } of [one, another]) expect(seenOf(store)).toEqual(seen);
         });
       }),
@@ -122,14 +134,23 @@ describe("a log on other machines", () => {
     );
   });
 
-  it("[L1] makes the same versions on a machine that keeps fewer of them", () => {
+  it("[L1] makes the same versions on a replica that keeps fewer of them", () => {
     fc.assert(
       fc.property(historyArbitrary, fc.constantFrom(1, 4, all), (history, versionsKept) => {
         const { log, seen } = record(history);
         const store = prepared(new MemoryStore(collectionTables));
-        replay(store, log, versionsKept);
+        replay(store, log, { ...history, versionsKept });
         expect(seenOf(store)).toEqual(seen);
         expect(read(store, (s) => [...s.keys("versions")].length)).toBeLessThanOrEqual(versionsKept);
+      }),
+      { numRuns: 4 * runs },
+    );
+  });
+
+  it("[L1] a node alone and replicas answer alike", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        expect(recordAlone(history).outcomes).toEqual(record(history).outcomes);
       }),
       { numRuns: 4 * runs },
     );
@@ -140,7 +161,7 @@ describe("a log on other machines", () => {
     for (const history of fc.sample(historyArbitrary, { seed: 1, numRuns: 300 })) {
       const { log, outcomes, states } = record(history);
       for (const outcome of outcomes) seen.add(outcome);
-      for (const bytes of log) for (const { kind } of decodeEntry(bytes).operations) seen.add(kind);
+      for (const bytes of log) for (const { kind } of decodeMessage(bytes).requests) seen.add(kind);
       const hasFirst = states[log.length].some((line) => line.startsWith("versions 0000000000000000 "));
       seen.add(hasFirst ? "kept" : "forgotten");
     }
@@ -156,35 +177,35 @@ describe("a log on other machines", () => {
   it("[L1] every kind of request is in the history that the other tests replay", () => {
     const { outcomes, log } = record(everything);
     expect(outcomes.filter((outcome) => outcome !== "ok")).toEqual(["vector_not_found"]);
-    const kinds = log.flatMap((bytes) => decodeEntry(bytes).operations.map(({ kind }) => kind));
+    const kinds = log.flatMap((bytes) => decodeMessage(bytes).requests.map(({ kind }) => kind));
     expect(new Set(kinds)).toEqual(
       new Set(["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"]),
     );
   });
 });
 
-describe("repeated entries", () => {
-  it("[L2] change nothing: the log twice, in halves, and from any entry on, with restarts between", async () => {
+describe("repeated messages", () => {
+  it("[L2] change nothing: the log twice, in halves, and from any message on, with restarts between", async () => {
     await fc.assert(
       fc.asyncProperty(historyArbitrary, fc.array(fc.nat(), { maxLength: 4 }), async (history, cuts) => {
         const { log, states } = record(history);
         await withMachines(2, async (twice, parts) => {
-          replay(twice.store, log, history.versionsKept);
-          expect(replay(twice.store, log, history.versionsKept)).toEqual(log.map(() => false));
+          replay(twice.store, log, history);
+          expect(replay(twice.store, log, history)).toEqual(log.map(() => false));
           expect(stateOf(twice.store)).toEqual(states[log.length]);
           let applied = 0;
           for (const cut of cuts) {
             // Ends anywhere, and begins again anywhere before that.
             const end = cut % (log.length + 1);
             const from = Math.min(applied, cut % 7);
-            const isNew = replay(parts.store, log.slice(from, end), history.versionsKept);
             if (end < from) continue;
+            const isNew = replay(parts.store, log.slice(0, end), history, from);
             expect(isNew).toEqual(log.slice(from, end).map((_, i) => from + i >= applied));
             applied = Math.max(applied, end);
             expect(stateOf(parts.store)).toEqual(states[applied]);
             await parts.restart();
           }
-          replay(parts.store, log, history.versionsKept);
+          replay(parts.store, log, history);
           expect(stateOf(parts.store)).toEqual(states[log.length]);
         });
       }),
@@ -192,25 +213,28 @@ describe("repeated entries", () => {
     );
   });
 
-  it("[L2] complete the state of a machine that stopped at any step of any entry", async () => {
+  it("[L2] complete the state of a replica that stopped at any step of any message", async () => {
     const { log, states } = record(everything);
+    const oneByOne = (store: Store) => {
+      for (const i of log.keys()) replay(store, log.slice(0, i + 1), everything, i);
+    };
     let passages = 0;
     armFailpoints(() => passages++);
-    replay(prepared(new MemoryStore(collectionTables)), log, everything.versionsKept);
+    oneByOne(prepared(new MemoryStore(collectionTables)));
     disarm();
-    expect(passages).toBeGreaterThan(40);
+    expect(passages).toBeGreaterThan(20);
     await withMachines(1, async (machine) => {
       for (let stop = 0; stop < passages; stop++) {
         let left = stop;
         armFailpoints(() => {
-          if (left-- === 0) throw new TypeError("the machine stops");
+          if (left-- === 0) throw new TypeError("the replica stops");
         });
-        expect(() => replay(machine.store, log, everything.versionsKept)).toThrow("the machine stops");
+        expect(() => oneByOne(machine.store)).toThrow("the replica stops");
         disarm();
         const sequence = read(machine.store, (s) => readHead(s).sequence);
         expect(stateOf(machine.store)).toEqual(states[sequence]);
         await machine.restart();
-        replay(machine.store, log, everything.versionsKept);
+        replay(machine.store, log, everything);
         expect(stateOf(machine.store)).toEqual(states[log.length]);
         await machine.empty();
       }
@@ -225,18 +249,18 @@ describe("repeated entries", () => {
           for (const stop of stops) {
             let left = stop;
             armFailpoints(() => {
-              if (left-- === 0) throw new TypeError("the machine stops");
+              if (left-- === 0) throw new TypeError("the replica stops");
             });
             try {
-              replay(machine.store, log, history.versionsKept);
+              replay(machine.store, log, history);
             } catch (error) {
-              expect(String(error)).toContain("the machine stops");
+              expect(String(error)).toContain("the replica stops");
             }
             disarm();
             expect(stateOf(machine.store)).toEqual(states[read(machine.store, (s) => readHead(s).sequence)]);
             await machine.restart();
           }
-          replay(machine.store, log, history.versionsKept);
+          replay(machine.store, log, history);
           expect(stateOf(machine.store)).toEqual(states[log.length]);
         });
       }),
@@ -244,52 +268,67 @@ describe("repeated entries", () => {
     );
   });
 
-  it("[L2] under a second number are counted and not applied, for as long as they are remembered", () => {
+  it("[L2] at a second position are counted and not applied, for as long as they are remembered", () => {
     const store = prepared(new MemoryStore(collectionTables));
-    const entry = (sequence: number, opId: number): LogEntry => ({
-      sequence,
+    const message = (position: number, opId: number): OrderedMessage => ({
+      position,
       epoch: 0,
       opId: opId.toString(16).padStart(32, "0"),
-      timeMs: sequence,
-      operations: [],
+      timeMs: position,
+      crc32: 0,
+      requests: [],
     });
-    const apply = (sequence: number, opId: number) => applyEntry(store, entry(sequence, opId), all);
+    const options = { versionsKept: all, maxVectors: null };
+    const isNew = (position: number, opId: number) =>
+      apply(store, [message(position, opId)], options)[0].outcomes !== undefined;
     const remembered = limits.entriesRemembered;
     let last = 0;
-    for (; last < remembered; last++) expect(apply(last + 1, last + 1)).toBe(true);
+    for (; last < remembered; last++) expect(isNew(last + 1, last + 1)).toBe(true);
     // Each of these is counted, so that the oldest one is forgotten.
     for (const opId of [1, remembered, remembered - 1, remembered / 2, 5, 6])
-      expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(false);
-    // The entries up to 6 are forgotten by now; 5 and 6 were seen once more, as 1 was.
-    for (const opId of [2, 3, 4]) expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(true);
-    for (const opId of [1, 5, 6, 13])
-      expect(apply(++last, opId), `opId ${opId} as entry ${last}`).toBe(false);
-    expect(apply(++last, 12)).toBe(true);
+      expect(isNew(++last, opId), `opId ${opId} at ${last}`).toBe(false);
+    // The messages up to 6 are forgotten by now; 5 and 6 were seen once more, as 1 was.
+    for (const opId of [2, 3, 4]) expect(isNew(++last, opId), `opId ${opId} at ${last}`).toBe(true);
+    for (const opId of [1, 5, 6, 13]) expect(isNew(++last, opId), `opId ${opId} at ${last}`).toBe(false);
+    expect(isNew(++last, 12)).toBe(true);
     expect(read(store, readHead).sequence).toBe(last);
-    expect(apply(last - 3, 5)).toBe(false);
+    expect(isNew(last - 3, 5)).toBe(false);
     expect(read(store, readHead).sequence).toBe(last);
   });
 });
 
-describe("entries that do not follow", () => {
-  it("[L3] are rejected and change nothing: a gap, another entry under the number, an older epoch, another state", () => {
+describe("the place of a replica", () => {
+  it("[L3] is stored with what it stands for, and its hash differs where the logs differ", () => {
+    const { log } = record(everything);
+    const placeAfter = (messages: readonly OrderedMessage[]) => {
+      const store = prepared(new MemoryStore(collectionTables));
+      expect(read(store, readPlace).position).toBe(0);
+      apply(store, messages, everything);
+      return read(store, readPlace);
+    };
+    const messages = messagesOf(log.slice(0, 1));
+    expect(placeAfter(messages).position).toBe(positionOf(0));
+    const [first] = messages;
+    const others = [
+      { ...first, crc32: first.crc32 ^ 1 },
+      { ...first, opId: "f".repeat(32) },
+    ];
+    for (const other of others) expect(placeAfter([other]).hash).not.toEqual(placeAfter(messages).hash);
+    expect(placeAfter(messages).hash).toEqual(placeAfter(messages).hash);
+  });
+
+  it("[L3] a message of an older epoch, or a commit beside other requests, is refused and changes nothing", () => {
     const { log } = record(everything);
     const store = prepared(new MemoryStore(collectionTables));
-    replay(store, log.slice(0, 3), all);
+    const messages = messagesOf(log);
+    apply(store, [...messages.slice(0, 2), { ...messages[2], epoch: 2 }], everything);
     const before = stateOf(store);
-    const next = decodeEntry(log[3]);
-    const refused = (entry: LogEntry) => {
-      expect(() => applyEntry(store, entry, all)).toThrow();
-      expect(stateOf(store)).toEqual(before);
-    };
-    refused(decodeEntry(log[4]));
-    refused({ ...decodeEntry(log[1]), opId: next.opId });
-    refused({ ...next, operations: [{ kind: "commit", transactionId: `1-${"0".repeat(23)}9` }] });
-    refused({ ...next, operations: [...next.operations, { kind: "deleteIndex", index: "sparse" }] });
-    expect(applyEntry(store, { ...next, epoch: 2 }, all)).toBe(true);
-    const later = stateOf(store);
-    const older = { ...decodeEntry(log[4]), epoch: 1 };
-    expect(() => applyEntry(store, older, all)).toThrow("Invariant broken");
-    expect(stateOf(store)).toEqual(later);
+    expect(() => apply(store, [{ ...messages[3], epoch: 1 }], everything)).toThrow("Invariant broken");
+    const commit = { kind: "commit", transactionId: `1-${"0".repeat(24)}` } as const;
+    const mixed = { ...messages[3], epoch: 2, requests: [commit, ...messages[3].requests] };
+    expect(() => apply(store, [mixed], everything)).toThrow("Invariant broken");
+    expect(stateOf(store)).toEqual(before);
+    apply(store, [{ ...messages[3], epoch: 2 }], everything);
+    expect(read(store, readHead).epoch).toBe(2);
   });
 });

@@ -1,14 +1,13 @@
 // How do a node's requests become log entries, and in which order?
 //
-// This is the local sequencer. It turns all queued requests into one entry (group commit), for a collection whose log has no other writer.
-// A replicated log needs another sequencer, which reads entries from a stream.
+// This is the sequencer of a node alone. It turns all queued requests into one entry (group commit). Requests that a replicated log has
+// ordered become entries in ordered.ts, by the same trial.
 //
 //   queued requests ---> trial ---> entry ---> durable ---> responses
 //                          | refused: not in the entry, no trace
 //
 // The trial runs inside the store write that makes the entry durable. It accepts or refuses each request in the state that the previous
-// requests left, and applies it if accepted. In the end the accepted operations are the entry. The trial has already written exactly what
-// applying the entry would write, so its writes are kept. When the store write is durable, the entry exists and its requests get their
+// requests left, and applies it if accepted. When the store write is durable, the entry exists and its requests get their
 // responses. Until then a failure undoes the whole write:
 //
 //   - If a request fails half-way (damaged data, a commit beyond max_vectors), the trial is rolled back. The requests before it become
@@ -25,7 +24,7 @@ import { limits } from "@quiverdb/protocol/limits";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import { accept, type LoggedRequest, requireWithinLimits, type WriteRequest } from "../collection/accept.ts";
-import { Application, type LogEntry, type LogOperation } from "../collection/apply.ts";
+import { Application, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { readOperations } from "../collection/record.ts";
 import { noteIndexed } from "../collection/transaction.ts";
@@ -34,20 +33,18 @@ import type { Store, Writer } from "../storage/store.ts";
 /** The outcome of a request; `version` is the current version after it. */
 export type WriteOutcome = { ok: true; version: number; value: unknown } | { ok: false; error: unknown };
 
-export type SequencerOptions = {
-  /** How many versions the log keeps. */
+export type TrialOptions = {
+  /** How many versions this node keeps. */
   versionsKept: number;
   /** The most live records that the collection may have; null for no limit. */
   maxVectors: number | null;
+};
+
+export type SequencerOptions = TrialOptions & {
   /** The time of entries. */
   clock(): number;
   /** 32 hex characters that no other entry has. */
   newOpId(): string;
-  /**
-   * Receives each entry, in order, when it is durable and before its requests are answered; must not throw. It does not receive an entry
-   * that may or may not be durable: the number of the next entry then shows the gap.
-   */
-  record?(entry: LogEntry): void;
 };
 
 /** The result of a trial. A failure concerns the request at `position`, or all requests if there is no position. */
@@ -118,42 +115,40 @@ export class LocalSequencer {
 
   #try(group: readonly WriteRequest[]): Tried {
     let trial: Trial | undefined;
-    let entry: LogEntry | null;
     try {
       failpoint("write:begin");
-      entry = this.#store.write((writer) => {
-        trial = new Trial(writer, this.#options);
+      this.#store.write((writer) => {
+        trial = new Trial(writer, this.#options.clock(), this.#options);
         for (const request of group) trial.request(request);
         failpoint("write:applied");
-        const made = trial.finish();
+        if (!trial.isEmpty) trial.finish(this.#options.newOpId());
         failpoint("write:finished");
-        return made;
       });
     } catch (error) {
       return { ok: false, error, position: trial?.failedAt };
     }
     failpoint("write:durable");
-    if (entry !== null) this.#options.record?.(entry);
     invariant(trial?.outcomes.length === group.length, "a request has no outcome");
     return { ok: true, outcomes: trial.outcomes };
   }
 }
 
 /** Builds an entry inside a store write. */
-class Trial {
+export class Trial {
   readonly #writer: Writer;
-  readonly #options: SequencerOptions;
+  readonly #options: TrialOptions;
   readonly #timeMs: number;
   readonly #application: Application;
-  readonly #operations: LogOperation[] = [];
+  #operations = 0;
   readonly outcomes: WriteOutcome[] = [];
   /** Position of the request that failed half-way. */
   failedAt: number | undefined;
 
-  constructor(writer: Writer, options: SequencerOptions) {
+  /** @param timeMs of everything that the entry does */
+  constructor(writer: Writer, timeMs: number, options: TrialOptions) {
     this.#writer = writer;
     this.#options = options;
-    this.#timeMs = options.clock();
+    this.#timeMs = timeMs;
     this.#application = new Application(writer, readHead(writer), this.#timeMs, options.versionsKept);
   }
 
@@ -167,6 +162,11 @@ class Trial {
     }
   }
 
+  /** Records that a request was refused elsewhere. */
+  refuse(error: unknown): void {
+    this.outcomes.push({ ok: false, error });
+  }
+
   #attempt(request: WriteRequest): WriteOutcome {
     if (request.kind === "noteIndexed") {
       noteIndexed(this.#writer, request.transactions);
@@ -177,7 +177,7 @@ class Trial {
     const { operation } = accepted;
     const applied = operation && this.#application.apply(operation);
     const value = "matching" in request ? recordsOf(operation) : applied;
-    if (operation !== null) this.#operations.push(operation);
+    if (operation !== null) this.#operations++;
     requireWithinLimits(request, this.#application.head, this.#options.maxVectors);
     return { ok: true, value, version: this.#application.version };
   }
@@ -195,20 +195,14 @@ class Trial {
     }
   }
 
-  /** Ends the trial. @returns the entry; null if it would contain no operation */
-  finish(): LogEntry | null {
-    if (this.#operations.length === 0) return null;
-    const { sequence, epoch } = this.#application.head;
-    const entry: LogEntry = {
-      sequence: sequence + 1,
-      // 0, but for a collection that was once part of a replicated log.
-      epoch,
-      opId: this.#options.newOpId(),
-      timeMs: this.#timeMs,
-      operations: this.#operations,
-    };
-    this.#application.finish(entry);
-    return entry;
+  /** Whether nothing was accepted that changes anything. */
+  get isEmpty(): boolean {
+    return this.#operations === 0;
+  }
+
+  /** Ends the trial. @param epoch default: that of the last entry, which is 0 where the log was never replicated */
+  finish(opId: string, epoch = this.#application.head.epoch): void {
+    this.#application.finish({ sequence: this.#application.head.sequence + 1, epoch, opId });
   }
 }
 
@@ -226,17 +220,18 @@ const failed = (requests: readonly WriteRequest[], error: unknown): WriteOutcome
 function groupEnd(requests: readonly WriteRequest[], from: number): number {
   let end = from;
   let bytes = 0;
-  do bytes += batchBytes(requests[end++]);
+  do bytes += requestBytes(requests[end++]);
   while (
     end < requests.length &&
     requests[end - 1].kind !== "commit" &&
     requests[end].kind !== "commit" &&
     end - from < limits.groupCommitRequestsMax &&
-    bytes + batchBytes(requests[end]) <= limits.groupCommitBytesMax
+    bytes + requestBytes(requests[end]) <= limits.groupCommitBytesMax
   );
   return end;
 }
 
-function batchBytes(request: WriteRequest): number {
+/** Bytes of a request, about. */
+export function requestBytes(request: WriteRequest): number {
   return "batch" in request ? request.batch.length : 64;
 }

@@ -3,7 +3,7 @@
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { toHex } from "../../src/base/bytes.ts";
-import type { WriteRequest } from "../../src/collection/accept.ts";
+import type { LoggedRequest } from "../../src/collection/accept.ts";
 import { readIndexDefinitions } from "../../src/collection/apply.ts";
 import { type CollectionDefinition, defineCollection } from "../../src/collection/definition.ts";
 import { prepareCollection } from "../../src/collection/format.ts";
@@ -14,8 +14,9 @@ import { collectionTables } from "../../src/collection/tables.ts";
 import { listTransactions } from "../../src/collection/transaction.ts";
 import { defineDenseIndex } from "../../src/index/dense/kind.ts";
 import { defineSparseIndex } from "../../src/index/sparse/kind.ts";
-import { encodeEntry } from "../../src/log/entry.ts";
-import { LocalSequencer, type WriteOutcome } from "../../src/log/sequencer.ts";
+import { decodeMessage, encodeMessage } from "../../src/log/message.ts";
+import { applyOrdered, type OrderedMessage } from "../../src/log/ordered.ts";
+import { LocalSequencer, type TrialOptions, type WriteOutcome } from "../../src/log/sequencer.ts";
 import { MemoryStore } from "../../src/storage/memory.ts";
 import type { ReadTransaction, Store } from "../../src/storage/store.ts";
 
@@ -71,7 +72,7 @@ export function seenOf(store: Store): unknown {
 export type Step =
   | { do: "upsert" | "stage"; records: readonly { id: number; x: number; what: number }[] }
   | { do: "delete" | "stageDelete"; id: number }
-  | { do: "begin" | "commit" | "abort" | "abortIdle" | "noteIndexed" }
+  | { do: "begin" | "commit" | "abort" | "abortIdle" }
   | { do: "createIndex" | "deleteIndex"; index: IndexKind };
 
 const idArbitrary = fc.integer({ min: 0, max: 9 });
@@ -89,7 +90,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constantFrom("abort" as const, "abortIdle" as const, "noteIndexed" as const),
+      do: fc.constantFrom("abort" as const, "abortIdle" as const),
     }),
   },
   {
@@ -101,61 +102,98 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The requests to a collection, in groups that wait together. */
+/** The requests to a collection, in groups that are sent together. */
 export const historyArbitrary = fc.record({
   groups: fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 20 }),
   maxVectors: fc.constantFrom(null, 5),
   versionsKept: fc.constantFrom(1, 3, 1_000),
 });
-export type History = {
-  groups: readonly (readonly Step[])[];
-  maxVectors: number | null;
-  versionsKept: number;
-};
+export type History = TrialOptions & { groups: readonly (readonly Step[])[] };
 
 /** The result of a history. */
 export type Recorded = {
-  /** The log, each entry as bytes. */
+  /** The log: its messages as bytes. */
   log: Uint8Array[];
-  /** `stateOf` before the first entry and after each. */
+  /** `stateOf` before the first message and after each. */
   states: string[][];
   /** Outcomes of all requests, in order: "ok" or the code of the error. */
   outcomes: string[];
   seen: unknown;
 };
 
-/** Executes all requests of a history on a new collection with the local sequencer. */
+const opIdOf = (number: number): string => number.toString(16).padStart(32, "0");
+
+/** The place of a message in the log, in which those of other collections lie between. */
+export const positionOf = (index: number): number => 3 * index + 2;
+
+/** The messages of a log, from one on. */
+export const messagesOf = (log: readonly Uint8Array[], from = 0): OrderedMessage[] =>
+  log.slice(from).map((bytes, i) => ({ position: positionOf(from + i), ...decodeMessage(bytes) }));
+
+/** Executes all requests of a history on a new collection, as a replica to which a log brings them. */
 export function record(history: History, store: Store = new MemoryStore(collectionTables)): Recorded {
   prepared(store);
-  const { groups, maxVectors, versionsKept } = history;
   const log: Uint8Array[] = [];
   const states = [stateOf(store)];
   const outcomes: WriteOutcome[] = [];
-  let timeMs = createdMs;
-  let opIds = 0;
-  let random = 0;
-  const sequencer = new LocalSequencer(store, {
-    maxVectors,
-    versionsKept,
-    clock: () => ++timeMs,
-    newOpId: () => (++opIds).toString(16).padStart(32, "0"),
-    record: (entry) => {
-      log.push(encodeEntry(entry));
+  eachGroup(history, store, (requests, timeMs) => {
+    for (const part of partsOf(requests)) {
+      const number = log.length + 1;
+      log.push(encodeMessage({ epoch: 0, timeMs, opId: opIdOf(number), requests: part }));
+      for (const applied of [...applyOrdered(store, messagesOf(log, number - 1), history)].flat())
+        outcomes.push(...(applied.outcomes ?? []));
       states.push(stateOf(store));
-    },
+    }
   });
+  return { log, states, outcomes: outcomes.map(codeOf), seen: seenOf(store) };
+}
+
+/** The same with the sequencer of a node alone. */
+export function recordAlone(history: History): Pick<Recorded, "outcomes" | "seen"> {
+  const store = prepared(new MemoryStore(collectionTables));
+  const outcomes: WriteOutcome[] = [];
+  let [nowMs, opIds] = [createdMs, 0];
+  const options = { ...history, clock: () => nowMs, newOpId: () => opIdOf(++opIds) };
+  const sequencer = new LocalSequencer(store, options);
+  eachGroup(history, store, (requests, timeMs) => {
+    nowMs = timeMs;
+    for (const part of sequencer.write(requests)) outcomes.push(...part);
+  });
+  return { outcomes: outcomes.map(codeOf), seen: seenOf(store) };
+}
+
+/** Calls with the requests of each group, which depend on what the groups before have made, and with their time. */
+function eachGroup(
+  { groups }: History,
+  store: Store,
+  act: (requests: LoggedRequest[], timeMs: number) => void,
+): void {
+  let random = 0;
+  let timeMs = createdMs;
   for (const group of groups) {
     const transactionId = read(store, (s) => listTransactions(s)[0]?.id) ?? `1-${"0".repeat(24)}`;
-    const requests = group.map((each) => requestOf(each, transactionId, timeMs, ++random));
-    for (const part of sequencer.write(requests)) outcomes.push(...part);
+    act(
+      group.map((each) => requestOf(each, transactionId, timeMs, ++random)),
+      timeMs,
+    );
+    timeMs++;
   }
-  return { log, states, outcomes: outcomes.map(codeOf), seen: seenOf(store) };
+}
+
+/** Requests as messages have them: a commit is alone. */
+function partsOf(requests: readonly LoggedRequest[]): LoggedRequest[][] {
+  const parts: LoggedRequest[][] = [];
+  for (const [i, request] of requests.entries()) {
+    if (i === 0 || request.kind === "commit" || requests[i - 1].kind === "commit") parts.push([request]);
+    else parts[parts.length - 1].push(request);
+  }
+  return parts;
 }
 
 const codeOf = (outcome: WriteOutcome): string =>
   outcome.ok ? "ok" : String((outcome.error as { code?: string }).code ?? outcome.error);
 
-function requestOf(given: Step, transactionId: string, nowMs: number, random: number): WriteRequest {
+function requestOf(given: Step, transactionId: string, nowMs: number, random: number): LoggedRequest {
   switch (given.do) {
     case "upsert":
       return { kind: "upsert", batch: batchOf(given.records) };
@@ -172,8 +210,6 @@ function requestOf(given: Step, transactionId: string, nowMs: number, random: nu
       return { kind: given.do, transactionId };
     case "abortIdle":
       return { kind: "abort", transactionId, idleSinceMs: nowMs - 3 };
-    case "noteIndexed":
-      return { kind: "noteIndexed", transactions: [[Number.parseInt(transactionId, 36), nowMs]] };
     case "createIndex":
       return { kind: "createIndex", index: given.index, definition: definitionOf(given.index) };
     case "deleteIndex":
