@@ -51,10 +51,12 @@ const modules: Readonly<Record<string, Module>> = {
   "engine/indexing": { floor: 3 },
   "engine/database": { floor: 4 },
   "engine/operations": { floor: 4.5, sees: ["protocol", "engine/base", "engine/database"] },
-  server: { floor: 5, sees: ["protocol", "kernels", "engine/database", "engine/operations"] },
+  // Loaded only by a node of a cluster.
+  cluster: { floor: 4.5, sees: ["protocol", "engine/database"] },
+  server: { floor: 5, sees: ["protocol", "kernels", "engine/database", "engine/operations", "cluster"] },
   client: { floor: 5, sees: ["protocol"] },
   database: { floor: 5.5, sees: ["protocol", "client", "server", "engine/database", "engine/operations"] },
-  cli: { floor: 6, sees: ["protocol", "client", "server", "database", "import"] },
+  cli: { floor: 6, sees: ["protocol", "client", "server", "database", "import", "cluster"] },
   console: { floor: 6, sees: ["protocol", "client"] },
   import: { floor: 5.5, sees: ["protocol", "client"] },
   // Integrations are published beside the client, so they use only what its entry exports.

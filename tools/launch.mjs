@@ -357,7 +357,7 @@ const commandBuild = join(commandDir, "build.mjs");
 
 /** Hash of everything that the compiled command consists of. */
 function commandHash() {
-  const names = ["cli", "client", "database", "engine", "import", "kernels", "protocol", "server"];
+  const names = ["cli", "client", "cluster", "database", "engine", "import", "kernels", "protocol", "server"];
   const sources = names.flatMap((name) => filesBelow(join(root, "packages", name, "src")));
   const isTest = (path) => /\.test\.ts$|[\\/]testing[\\/]/.test(path);
   const others = [commandBuild, lockfilePath, kernelsStampPath, consoleStampPath];

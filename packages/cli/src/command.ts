@@ -168,14 +168,14 @@ export function connectServer(
     throw new UsageError("--data-dir: keys and the audit log belong to a server; name it with --url.");
   return createClient({
     url: options.url,
-    apiKey: findKey(options),
+    apiKey: keyOf(options),
     timeoutMs: options.timeout,
     headers: { "user-agent": "quiver-cli" },
     ...extra,
   });
 }
 
-function findKey({ url, apiKey, apiKeyFile }: ConnectionOptions): string | undefined {
+export function keyOf({ url, apiKey, apiKeyFile }: ConnectionOptions): string | undefined {
   if (apiKey !== undefined && apiKey !== "") return apiKey;
   if (apiKeyFile !== undefined && apiKeyFile !== "") {
     try {

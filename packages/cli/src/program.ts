@@ -77,6 +77,9 @@ const commands: readonly Entry[] = [
   entry("transactions", "list transactions, commit or abort one", async () =>
     (await import("./commands/records.ts")).transactionsCommand(),
   ),
+  entry("cluster", "several nodes: status, check, and a trial on this machine", async () =>
+    (await import("./commands/cluster.ts")).clusterCommand(finish),
+  ),
   entry("keys", "API keys with roles: list, create, revoke", async () =>
     (await import("./commands/keys.ts")).keysCommand(),
   ),

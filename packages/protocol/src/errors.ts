@@ -110,6 +110,15 @@ export const errorKinds = {
     "The server is still recovering its collections, or an index that the search needs is not up to date yet; details.progress tells how far it is, 0 to 1.",
     true,
   ),
+  log_unavailable: kind(
+    503,
+    "The log of the cluster does not answer; reads go on. details.applied tells whether a write may have been applied.",
+    true,
+  ),
+  log_diverged: kind(
+    503,
+    "Replicas of the collection have applied different logs, so that it takes no writes until an operator chooses one.",
+  ),
   request_timeout: kind(408, "The request did not arrive completely in time.", true),
   deadline_exceeded: kind(
     504,

@@ -31,6 +31,7 @@ import { Admission, type Work } from "./admission.ts";
 import type { AuditLog } from "./audit/audit-log.ts";
 import { type Access, type Need, strictestNeed } from "./auth/access.ts";
 import { type Gate, refuseTwoKeys } from "./auth/gate.ts";
+import { type ClusterSide, positionHeader } from "./cluster-side.ts";
 import type { CompleteServerConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { type EndpointConfig, registerOperations, type ThreadDatabases } from "./endpoints/register.ts";
@@ -112,6 +113,8 @@ export type ApplicationParts = {
   readonly thread?: ThreadParts;
   /** Absent where one thread does it all. */
   readonly shared?: SharedLimits | undefined;
+  /** Of a node of a cluster. */
+  readonly cluster?: ClusterSide | undefined;
   readonly gate: Gate;
   readonly log: ServerLog;
   /** Absent if nobody wants traces. */
@@ -126,7 +129,7 @@ export type ApplicationParts = {
 export type Application = { readonly app: FastifyInstance; readonly metrics: Metrics };
 
 export async function createApplication(parts: ApplicationParts): Promise<Application> {
-  const { config, owner, thread, shared, gate, connections, isStopping } = parts;
+  const { config, owner, thread, shared, cluster, gate, connections, isStopping } = parts;
   const counts = (limit: SharedLimit) => shared?.countsOf(limit);
   const budget = new FairShare(config.bodiesInMemoryBytesMax, undefined, counts("bodies"));
   const answers = new FairShare(config.answersInMemoryBytesMax, undefined, counts("answers"));
@@ -164,7 +167,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       const server = createHttpServer(
         config,
         connections,
-        thread ? divided(own, thread) : own,
+        thread ? divided(own, thread) : cluster ? passing(own, cluster) : own,
         parts.log.logger,
       );
       const count = counts("connections");
@@ -217,6 +220,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
         "x-quiver-count",
         "x-quiver-sha256",
         "x-quiver-hash",
+        "x-quiver-position",
         "content-range",
         "retry-after",
       ],
@@ -313,6 +317,17 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     if (request.work !== undefined || request.endpoint.url?.startsWith("/health/")) return done();
     void new Task({ key: payerOf(request) }).slice().then(() => done(), done);
   });
+  if (cluster !== undefined) {
+    app.addHook("preHandler", (request, _reply, done) => {
+      const before = request.work === undefined ? undefined : cluster.before(request);
+      if (before === undefined) return done();
+      request.waits.deadline.race(before).then(() => done(), done);
+    });
+    app.addHook("onSend", (request, reply, _payload, done) => {
+      reply.header(positionHeader, cluster.position(request));
+      done();
+    });
+  }
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
     const bytes =
@@ -338,7 +353,8 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     const { database, audit } = owner;
     await registerOpenapi(app, parts.version);
     registerOperations(app, { ...endpoints, database, audit });
-    registerHealth(app, database, config.clock);
+    registerHealth(app, database, config.clock, () => cluster?.degraded());
+    cluster?.register(app);
     metrics.register(app, owner.threadMetrics, config.clock, (err) =>
       parts.log.logger.error({ err }, "the metrics of the last hour could not be read"),
     );
@@ -360,6 +376,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   /** What is for this thread is answered here; a thread that stops refuses everything itself. */
   function divided(own: RequestListener, { isOwn, forward }: ThreadParts): RequestListener {
     return (request, response) => (isOwn(request) || isStopping() ? own : forward)(request, response);
+  }
+
+  /** A node that does not serve the collection passes the request on. */
+  function passing(own: RequestListener, side: ClusterSide): RequestListener {
+    return (request, response) => {
+      if (isStopping() || !side.passesOn(request, response)) own(request, response);
+    };
   }
 
   /** @throws invalid_request, unauthorized, rate_limited */

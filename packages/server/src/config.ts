@@ -34,7 +34,18 @@ type WithoutDefault =
   | "servingThreadsAtStart"
   | "memoryBudgetBytes"
   | "transactionIdleMs"
-  | "versionsKept";
+  | "versionsKept"
+  | ClusterOption;
+
+type ClusterOption =
+  | "cluster"
+  | "node"
+  | "advertise"
+  | "clusterCreds"
+  | "clusterCa"
+  | "clusterMonitors"
+  | "clusterLogs"
+  | "clusterUnverifiedSync";
 
 export const configDefaults = {
   host: "127.0.0.1",
@@ -108,6 +119,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   memoryBudgetBytes: [1, Number.MAX_SAFE_INTEGER],
   transactionIdleMs: [1, Number.MAX_SAFE_INTEGER],
   versionsKept: [1, 1_000_000],
+  clusterLogs: [1, 64],
 };
 
 /**
@@ -132,6 +144,7 @@ export function completeConfig(config: ServerConfig): CompleteServerConfig {
     throw new ConfigError("logLevel", `logLevel is ${config.logLevel}; give one of ${logLevels.join(", ")}.`);
   }
   checkThreads(config);
+  checkCluster(config);
   checkKey(config.adminKey);
   for (const [given, missing] of [
     ["tlsCert", "tlsKey"],
@@ -169,6 +182,47 @@ function checkThreads({ servingThreads = 0, clock }: ServerConfig): void {
     "servingThreads",
     `servingThreads is ${servingThreads}, and other threads cannot use the clock of this program; give 0, or no clock.`,
   );
+}
+
+const clusterOptions = [
+  "node",
+  "advertise",
+  "clusterCreds",
+  "clusterCa",
+  "clusterMonitors",
+  "clusterLogs",
+  "clusterUnverifiedSync",
+] as const;
+
+function checkCluster(config: ServerConfig): void {
+  const { cluster, node, advertise, servingThreads = 0 } = config;
+  const fail = (option: keyof ServerConfig, why: string): never => {
+    throw new ConfigError(option, `${option} ${why}`);
+  };
+  if (cluster === undefined) {
+    for (const option of clusterOptions)
+      if (config[option] !== undefined) fail(option, "is given without cluster; give the NATS servers, too.");
+    return;
+  }
+  if (cluster.length === 0) fail("cluster", "is empty; give the addresses of the NATS servers.");
+  for (const server of cluster)
+    if (!/^(?:nats|tls):\/\/[^/]+$/.test(server))
+      fail("cluster", `has '${server}'; an address is nats://host:port or tls://host:port.`);
+  if (node === undefined || !/^[\w-]{1,32}$/.test(node))
+    fail(
+      "node",
+      `is ${node === undefined ? "missing" : `'${node}'`}; a node of a cluster has a name of 1 to 32 letters, digits, - and _.`,
+    );
+  if (advertise === undefined || !URL.canParse(advertise) || !/^https?:/.test(advertise))
+    fail(
+      "advertise",
+      `is ${advertise === undefined ? "missing" : `'${advertise}'`}; give the URL at which clients and other nodes reach this node.`,
+    );
+  if (servingThreads > 0)
+    fail(
+      "servingThreads",
+      `is ${servingThreads}; the thread of the database serves a node of a cluster: give 0.`,
+    );
 }
 
 /** The message never repeats the key. */

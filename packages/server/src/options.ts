@@ -99,6 +99,26 @@ export type ServerOptions = {
   transactionIdleMs?: number;
   /** Number of versions that are kept and listed per collection. Default 1,000. */
   versionsKept?: number;
+
+  /**
+   * Makes the server a node of a cluster, whose log these NATS servers keep (`nats://host:4222`); needs `node` and `advertise`, and has no
+   * `servingThreads`. Default: it is alone.
+   */
+  cluster?: readonly string[];
+  /** Name of the node, which stays that of its data directory: 1 to 32 letters, digits, `-` and `_`. */
+  node?: string;
+  /** URL at which clients and other nodes reach the node. */
+  advertise?: string;
+  /** File with credentials for the NATS servers. */
+  clusterCreds?: string;
+  /** PEM file of the authority that signed the certificates of the NATS servers. */
+  clusterCa?: string;
+  /** Monitoring addresses of the NATS servers, which tell how they sync. Default: port 8222 of each. */
+  clusterMonitors?: readonly string[];
+  /** How many logs a new cluster has, 1 to 64; later starts change nothing. Default 8. */
+  clusterLogs?: number;
+  /** Accepts NATS servers that do not tell how they sync. Default false. */
+  clusterUnverifiedSync?: boolean;
 };
 
 /** A server that runs. */

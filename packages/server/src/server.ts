@@ -23,6 +23,7 @@ import { FailedAttempts } from "./auth/failed-attempts.ts";
 import { type Gate, keyedGate, openGate } from "./auth/gate.ts";
 import { Sessions } from "./auth/sessions.ts";
 import { readCertificate } from "./certificate.ts";
+import { ClusterSide } from "./cluster-side.ts";
 import {
   type CompleteServerConfig,
   ConfigError,
@@ -61,6 +62,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   const log = config.logger === undefined ? await standardLog(config.logLevel) : givenLog(config.logger);
   const { logger } = log;
   const socket = config.servingThreads > 0 ? newOwnerSocket() : undefined;
+  const cluster = await openCluster(config, logger);
   const database = await openDatabase({
     dataDir: config.dataDir,
     readerThreads: config.servingThreads,
@@ -69,17 +71,18 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     force: config.force,
     memoryBudgetBytes: config.memoryBudgetBytes,
     transactionIdleMs: config.transactionIdleMs,
-    versionsKept: config.versionsKept,
+    versionsKept: cluster?.identity.versionsKept ?? config.versionsKept,
+    ...(cluster && { replication: cluster }),
     log: logger.child({ part: "database" }),
     clock: config.clock,
   });
   const tracing = await startTracing(version);
+  const connections = new Connections();
   let app: FastifyInstance | undefined;
   let pool: ServingPool | undefined;
   let audit: AuditLog | undefined;
   try {
     audit = await AuditLog.open(config.dataDir, config.clock);
-    const connections = new Connections();
     const stopping = { now: false };
     const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
     if (socket !== undefined) pool = new ServingPool({ config, database, gate, log, socket });
@@ -95,6 +98,7 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
         },
       },
       shared: pool?.shared,
+      cluster: cluster && new ClusterSide(cluster, connections),
       gate,
       log,
       tracing,
@@ -119,6 +123,32 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
     await audit?.close();
     await database.close();
     throw error;
+  }
+}
+
+/** Joins the cluster, whose package only a node loads. @throws ConfigError */
+async function openCluster(config: CompleteServerConfig, logger: Logger) {
+  const { cluster, node, advertise, versionsKept } = config;
+  if (cluster === undefined || node === undefined || advertise === undefined) return undefined;
+  const { Cluster } = await import("@quiverdb/cluster/cluster");
+  try {
+    return await Cluster.open({
+      servers: cluster,
+      node,
+      url: advertise.replace(/\/+$/, ""),
+      creds: config.clusterCreds,
+      ca: config.clusterCa,
+      logs: config.clusterLogs ?? limits.clusterLogsDefault,
+      monitors: config.clusterMonitors,
+      allowUnverifiedSync: config.clusterUnverifiedSync === true,
+      versionsKept: versionsKept ?? limits.versionsKeptDefault,
+      keepMs: limits.clusterKeepMs,
+      version,
+      warn: (message) => logger.warn({ part: "cluster" }, message),
+      log: logger.child({ part: "cluster" }),
+    });
+  } catch (error) {
+    throw new ConfigError("cluster", `cluster cannot be joined: ${(error as Error).message}`);
   }
 }
 

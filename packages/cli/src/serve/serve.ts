@@ -51,7 +51,12 @@ function servingThreadsDefault(): Pick<ServerConfig, "servingThreads" | "serving
 }
 
 async function start({ config: given, sources }: ResolvedSettings): Promise<RunningServer> {
-  const config = { ...(given.servingThreads === undefined && servingThreadsDefault()), ...given };
+  // The thread of the database applies the log of a cluster, and answers what must see it.
+  const isAlone = given.cluster === undefined;
+  const config = {
+    ...(given.servingThreads === undefined && isAlone && servingThreadsDefault()),
+    ...given,
+  };
   try {
     completeConfig(config);
   } catch (error) {

@@ -83,6 +83,14 @@ const rows: readonly Row[] = [
   ["log-level", "logLevel", { ...text("level"), read: readLogLevel }, `minimum severity of log lines: ${logLevels.join(", ")}`],
   ["memory-budget", "memoryBudgetBytes", size, "memory for indexes; beyond it idle collections are unloaded, then requests get 507", "no limit"],
   ["transaction-idle", "transactionIdleMs", duration, "an open transaction without an operation for this long is aborted", "1h"],
+  ["cluster", "cluster", { ...text("url"), list: true, read: readNats }, "NATS servers whose log makes this server a node of a cluster: nats://a,b,c", "none: the server is alone"],
+  ["node", "node", text("name"), "name of the node in its cluster, which stays that of its data directory"],
+  ["advertise", "advertise", text("url"), "URL at which clients and the other nodes reach this node"],
+  ["cluster-creds", "clusterCreds", text("file"), "file with credentials for the NATS servers", "none"],
+  ["cluster-ca", "clusterCa", text("file"), "PEM file of the authority that signed the certificates of the NATS servers", "that of the system"],
+  ["cluster-monitor", "clusterMonitors", { ...text("url"), list: true }, "monitoring addresses of the NATS servers, which tell how they sync", "port 8222 of each"],
+  ["cluster-logs", "clusterLogs", number, "logs of a new cluster; later starts change nothing", "8"],
+  ["allow-unverified-sync", "clusterUnverifiedSync", { read: readBoolean }, "accept NATS servers that do not tell how they sync", "off"],
   ["versions-kept", "versionsKept", number, "number of versions that are kept and listed per collection", "1000"],
 ];
 
@@ -222,6 +230,11 @@ function parseFile(path: string, content: string): Record<string, unknown> {
     throw new UsageError(`${path}: unknown key ${JSON.stringify(key)}; ${hint}`);
   }
   return parsed as Record<string, unknown>;
+}
+
+/** The scheme of the first address is that of those without one. */
+function readNats(value: string): string {
+  return value.includes("://") ? value : `nats://${value}`;
 }
 
 function readLogLevel(value: string): string {

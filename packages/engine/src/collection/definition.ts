@@ -8,6 +8,8 @@ import { type CollectionSummary, CreateCollection } from "@quiverdb/protocol/sha
 import { bytesBeyond, text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader } from "../storage/store.ts";
+import { encodePlace, type Place } from "./place.ts";
+import { metaKeys } from "./tables.ts";
 
 /** What never changes about a collection. */
 export type CollectionDefinition = {
@@ -118,18 +120,23 @@ export type CatalogEntry = {
   createdMs: number;
   loaded: boolean;
   definition: CollectionDefinition;
+  /** Nodes of a cluster that hold it; absent in a database alone. */
+  replicas?: readonly string[];
 };
 
 /** A change of the catalog; each is one durable store write. */
 export type CatalogRequest =
   | { kind: "putCollection"; entry: CatalogEntry }
   | { kind: "deleteCollection"; name: string }
-  | { kind: "putCredential"; key: string; value: unknown }
-  | { kind: "deleteCredential"; key: string };
+  /** `isNote`: only if there is something under the key. */
+  | { kind: "putCredential"; key: string; value: unknown; isNote?: true }
+  | { kind: "deleteCredential"; key: string }
+  /** How far in a replicated log the catalog is. */
+  | { kind: "putPlace"; place: Place };
 
 /** The table, key and value of a change. Without a value, the key is deleted. */
 export function catalogChange(request: CatalogRequest): {
-  table: "collections" | "credentials";
+  table: "collections" | "credentials" | "meta";
   key: Uint8Array;
   value?: Uint8Array;
 } {
@@ -150,6 +157,8 @@ export function catalogChange(request: CatalogRequest): {
       return { table: "credentials", key: utf8(request.key), value: utf8(JSON.stringify(request.value)) };
     case "deleteCredential":
       return { table: "credentials", key: utf8(request.key) };
+    case "putPlace":
+      return { table: "meta", key: metaKeys.place, value: encodePlace(request.place) };
   }
 }
 

@@ -4,6 +4,7 @@ import { QuiverError } from "@quiverdb/protocol/errors";
 import { text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Store } from "../storage/store.ts";
+import type { IndexDefinitions } from "./apply.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { decodeHead, type Head, readHead, writeHead } from "./head.ts";
 import { formatNumbers, metaKeys } from "./tables.ts";
@@ -85,9 +86,15 @@ export function prepareCatalog(store: Store): void {
  * Makes a new store an empty collection at version 0, or checks that an existing one is readable. The store keeps a copy of the
  * definition, so that it can be read without the catalog.
  * @param createdMs when the collection was created: the time of version 0
+ * @param indexes definitions of the indexes that a new collection has
  * @throws format_too_new, format_too_old
  */
-export function prepareCollection(store: Store, createdMs: number, definition: CollectionDefinition): void {
+export function prepareCollection(
+  store: Store,
+  createdMs: number,
+  definition: CollectionDefinition,
+  indexes: IndexDefinitions = {},
+): void {
   const copy = utf8(JSON.stringify(definition));
   const format = formatOf(store, "collection");
   if (format !== undefined) {
@@ -101,6 +108,7 @@ export function prepareCollection(store: Store, createdMs: number, definition: C
     invariant(writer.get("meta", metaKeys.head) === undefined, "a store without a format has a head");
     writer.put("meta", metaKeys.format, formatBytes("collection"));
     writer.put("meta", metaKeys.definition, copy);
+    if (Object.keys(indexes).length > 0) writer.put("meta", metaKeys.indexes, utf8(JSON.stringify(indexes)));
     const head: Head = {
       version: 0,
       hash: rootHash,

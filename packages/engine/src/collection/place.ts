@@ -1,4 +1,4 @@
-// How far in a replicated log is a replica of a collection?
+// How far in a replicated log is a replica of a collection, or of the catalog?
 //
 //   meta.place   u53 position of the last message | 32 bytes hash
 //
@@ -26,11 +26,15 @@ export function decodePlace(bytes: Uint8Array): Place {
   return { position: readU53(bytes), hash: bytes.slice(8) };
 }
 
-export function writePlace(writer: Writer, { position, hash }: Place): void {
+export function writePlace(writer: Writer, place: Place): void {
+  writer.put("meta", metaKeys.place, encodePlace(place));
+}
+
+export function encodePlace({ position, hash }: Place): Uint8Array {
   const bytes = new Uint8Array(8 + hashBytes);
   bytes.set(u53Key(position), 0);
   bytes.set(hash, 8);
-  writer.put("meta", metaKeys.place, bytes);
+  return bytes;
 }
 
 /** The place after one more message. @param crc32 of its bytes */

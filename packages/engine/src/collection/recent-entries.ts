@@ -53,12 +53,6 @@ export function isRemembered(reader: Reader, sequence: number, opId: string): bo
   return false;
 }
 
-/** The opId of an entry; undefined if it is no longer remembered. */
-export function opIdOf(reader: Reader, sequence: number): string | undefined {
-  for (const row of recentRows(reader)) if (row.sequence === sequence) return row.opId;
-  return undefined;
-}
-
 /** The smallest number that is remembered when `sequence` is the last one. */
 function oldestRemembered(sequence: number): number {
   return Math.max(1, sequence - limits.entriesRemembered + 1);

@@ -62,6 +62,7 @@ export function verifyCatalog(directory: string, onFinding: (finding: Finding) =
           });
           continue;
         }
+        if (table === "meta") continue;
         const value = JSON.parse(text(body)) as unknown;
         if (table === "credentials") credentials.push([name, value]);
         if (table !== "collections") continue;

@@ -13,16 +13,22 @@ import {
   readCredentials,
 } from "../collection/definition.ts";
 import { prepareCatalog } from "../collection/format.ts";
+import { type Place, readPlace } from "../collection/place.ts";
 import { catalogTables } from "../collection/tables.ts";
 import { catalogDirectory, syncDirectory, syncStore } from "../process/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
 import type { Credentials } from "./contract.ts";
+import type { SharedChange } from "./replication.ts";
+
+export type CredentialChange = Extract<SharedChange, { key: string }>;
 
 export class Catalog {
   readonly #directory: string;
   readonly #writer: Writer;
   #store: LmdbStore;
+  /** Who wants to know of changes of credentials. */
+  readonly #told: ((key: string, value: unknown) => unknown)[] = [];
 
   constructor(dataDir: string, writer: Writer) {
     this.#directory = catalogDirectory(dataDir);
@@ -39,14 +45,53 @@ export class Catalog {
     }
   }
 
-  /** @param change does it, unless the database is closing */
-  credentials(change: (request: CatalogRequest) => Promise<void>): Credentials {
+  /**
+   * @param change makes a change, on all nodes of a cluster, unless the database is closing
+   * @param note makes one here alone
+   */
+  credentials(
+    change: (change: CredentialChange) => Promise<void>,
+    note: (request: CatalogRequest) => Promise<void>,
+  ): Credentials {
+    const get = (key: string) => this.credential(key);
     return {
-      get: (key) => this.#read((readTxn) => readCredential(readTxn, key)),
-      entries: (prefix) => this.#read((readTxn) => readCredentials(readTxn, prefix)),
+      get,
+      entries: (prefix) => this.credentialsOf(prefix),
       put: (key, value) => change({ kind: "putCredential", key, value }),
+      async putFirst(key, value) {
+        await change({ kind: "putCredential", key, value, isFirst: true });
+        return get(key);
+      },
+      note: (key, value) => note({ kind: "putCredential", key, value, isNote: true }),
       delete: (key) => change({ kind: "deleteCredential", key }),
+      onChange: (told) => {
+        this.#told.push(told);
+      },
     };
+  }
+
+  credential(key: string): unknown {
+    return this.#read((readTxn) => readCredential(readTxn, key));
+  }
+
+  credentialsOf(prefix: string): [key: string, value: unknown][] {
+    return this.#read((readTxn) => readCredentials(readTxn, prefix));
+  }
+
+  /** Makes a change of credentials here. */
+  async applyCredential(change: CredentialChange): Promise<void> {
+    if (change.kind === "putCredential") {
+      const { key, value, isFirst } = change;
+      if (isFirst && this.credential(key) !== undefined) return;
+      await this.#writer.changeCatalog({ kind: "putCredential", key, value });
+    } else await this.#writer.changeCatalog({ kind: "deleteCredential", key: change.key });
+    const value = change.kind === "putCredential" ? change.value : undefined;
+    for (const told of this.#told) await told(change.key, value);
+  }
+
+  /** How far in a replicated log it is. */
+  get place(): Place {
+    return this.#read((readTxn) => readPlace(readTxn));
   }
 
   /** Stores a collection's entry durably. */

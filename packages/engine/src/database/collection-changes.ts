@@ -1,27 +1,36 @@
 // How is a collection created, and how is it deleted?
 //
-// create  make and sync the store -> write the catalog entry: from now on the collection exists
-// delete  remove the catalog entry: from now on the collection is gone -> stop indexing and searches, close the stores, remove the directory
+// create  check -> change -> make and sync the store -> write the catalog entry: from now on the collection exists
+// delete  check -> change -> remove the catalog entry: from now on the collection is gone -> stop indexing and searches, close the stores,
+//         remove the directory
 //
+// A database alone applies a change at once; that of a cluster when it comes back from the log, in which all nodes have it (replication.ts).
 // Both are durable with their change of the catalog. The next start removes what an interrupted one leaves.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { CollectionCreated, CreateCollection } from "@quiverdb/protocol/shapes/collection";
+import type { IndexDefinition } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { defineCollection, summaryOf } from "../collection/definition.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
+import { type CatalogEntry, defineCollection, summaryOf } from "../collection/definition.ts";
 import { kindsWith } from "../index/registry.ts";
 import { collectGarbage } from "../process/collect-garbage.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { alreadyExists } from "./catalog.ts";
 import type { Collections } from "./collections.ts";
 import type { DatabaseLog } from "./contract.ts";
+import type { SharedChange } from "./replication.ts";
 import type { Restores } from "./snapshots/restores.ts";
 
 export type ChangeDependencies = {
   readonly writer: Writer;
   readonly background: Background;
   readonly log: DatabaseLog;
+  /** Makes a change of the catalog: here, or on all nodes of a cluster. */
+  change(change: SharedChange): Promise<void>;
+  /** Whether this node holds a collection. */
+  holds(entry: CatalogEntry): boolean;
 };
 
 export class CollectionChanges {
@@ -41,15 +50,22 @@ export class CollectionChanges {
     // If the name is just created, "already exists" is answered when reads find it, and if it is deleted, it is soon free.
     for (let other = this.#changeOf(name); other !== undefined; other = this.#changeOf(name)) await other;
     if (this.#restores.has(name)) throw alreadyExists(name, "It is being restored just now.");
-    if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
+    this.#requireFree(name);
     this.#collections.requireRoom(name);
-    await this.#change(name, async () => {
-      const collection = await this.#collections.make(definition);
-      this.#collections.served.set(name, collection);
-      for (const { name, automatic } of kindsWith("automatic"))
-        if (automatic.isWanted(request)) await collection.createAutomatic(name);
+    const indexes: Record<string, IndexDefinition> = {};
+    for (const { name: kind, automatic, define } of kindsWith("automatic"))
+      if (automatic.isWanted(request)) indexes[kind] = define(definition, automatic.definition);
+    const entry = this.#collections.newEntry(definition);
+    await this.#dependencies.change({
+      kind: "createCollection",
+      entry,
+      indexes: indexes as IndexDefinitions,
     });
     return { id: name, ...summaryOf(definition) };
+  }
+
+  #requireFree(name: string): void {
+    if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
   }
 
   #changeOf(name: string): Promise<void> | undefined {
@@ -70,13 +86,53 @@ export class CollectionChanges {
 
   async delete(name: string): Promise<void> {
     const aside = this.#collections.quarantined.get(name);
+    // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
+    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    const entry = aside?.entry ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
+    await this.#dependencies.change({ kind: "deleteCollection", name, internalId: entry.internalId });
+  }
+
+  /** Makes a change here. @throws what refuses it */
+  async apply(change: Exclude<SharedChange, { key: string } | { node: string }>): Promise<void> {
+    switch (change.kind) {
+      case "createCollection":
+        return this.#create(change.entry, change.indexes);
+      case "replaceCollection":
+        return this.#restores.replace(change.entry);
+      case "deleteCollection":
+        return this.#delete(change.name, change.internalId);
+    }
+  }
+
+  async #create(entry: CatalogEntry, indexes: IndexDefinitions): Promise<void> {
+    const { name } = entry.definition;
+    this.#requireFree(name);
+    await this.#change(name, async () => {
+      if (this.#dependencies.holds(entry))
+        this.#collections.served.set(name, await this.#collections.make(entry, indexes));
+      else {
+        await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+        this.#collections.elsewhere.set(name, entry);
+      }
+    });
+  }
+
+  async #delete(name: string, internalId: string): Promise<void> {
+    const aside = this.#collections.quarantined.get(name);
+    const { elsewhere } = this.#collections;
     if (aside !== undefined) return this.#collections.deleteQuarantined(aside);
-    this.#collections.find(name);
+    if (elsewhere.get(name)?.internalId === internalId) {
+      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+      elsewhere.delete(name);
+      return;
+    }
     await this.#restores.end(
       name,
       new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
     );
     const collection = this.#collections.find(name);
+    if (collection.entry.internalId !== internalId)
+      throw new QuiverError("collection_not_found", `The collection '${name}' was replaced meanwhile.`);
     this.#collections.served.delete(name);
     await this.#change(name, async () => {
       try {

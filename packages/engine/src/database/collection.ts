@@ -7,8 +7,10 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
+import { type Place, readPlace } from "../collection/place.ts";
 import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../process/data-directory.ts";
+import type { ReadTransaction } from "../storage/store.ts";
 import { Checks } from "./collection/checks.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
@@ -263,9 +265,31 @@ export class OpenCollection {
     this.#state.indexer?.abandon(slot);
   }
 
-  /** Creates the index that `auto_create_index` requests. */
-  createAutomatic(kind: IndexKind): Promise<void> {
-    return this.#parts.indexes.createAutomatic(kind);
+  // ---- As a replica
+
+  /** How far in the replicated log its store is. */
+  get place(): Place {
+    return this.#state.read((readTxn) => readPlace(readTxn));
+  }
+
+  /** The replicated log has written a version, and defined or deleted indexes. */
+  followed(version: number, indexes: readonly IndexKind[]): void {
+    this.#state.wrote(version);
+    for (const kind of indexes)
+      this.#parts.indexes.follow(kind).catch((err: unknown) => {
+        if (this.isOpen)
+          this.#state.dependencies.log.error({ ...this.#state.logged, err }, "an index was not followed");
+      });
+  }
+
+  /** Every later read sees what was written so far. */
+  see(): void {
+    this.#state.markSeen(this.#state.writtenVersion);
+  }
+
+  /** Reads one state of its store, until `release`. */
+  beginRead(): ReadTransaction {
+    return this.#state.store.beginRead();
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */

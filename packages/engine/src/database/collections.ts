@@ -10,6 +10,7 @@ import type { Finding } from "@quiverdb/protocol/shapes/check";
 import type { CollectionSummary } from "@quiverdb/protocol/shapes/collection";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 import { type CatalogEntry, type CollectionDefinition, summaryOf } from "../collection/definition.ts";
 import { collectionsDirectory, removeCollectionDirectory, syncDirectory } from "../process/data-directory.ts";
 import type { MemoryBudget } from "../process/memory.ts";
@@ -26,6 +27,8 @@ export type CollectionsDependencies = {
   readonly memoryBudgetBytes: number | undefined;
   readonly log: DatabaseLog;
   clock(): number;
+  /** The nodes that hold a new collection; undefined in a database alone. */
+  replicasOf(internalId: string, replicationFactor: number | null): readonly string[] | undefined;
   /** What a collection needs. */
   of(entry: CatalogEntry): CollectionDependencies;
 };
@@ -35,6 +38,8 @@ export class Collections {
   /** By name. */
   readonly served = new Map<string, OpenCollection>();
   readonly quarantined = new Map<string, Quarantined>();
+  /** Those that only other nodes hold, by name. */
+  readonly elsewhere = new Map<string, CatalogEntry>();
   /** Names whose creation or deletion is in progress, and when it has ended, however it does. */
   readonly changing = new Map<string, Promise<void>>();
   readonly #restoring: () => number;
@@ -81,8 +86,9 @@ export class Collections {
     );
   }
 
-  async open(entry: CatalogEntry): Promise<OpenCollection> {
-    await this.#dependencies.writer.openStore(entry);
+  /** @param indexes of a new collection */
+  async open(entry: CatalogEntry, indexes?: IndexDefinitions): Promise<OpenCollection> {
+    await this.#dependencies.writer.openStore(entry, indexes);
     return new OpenCollection(entry, this.#dependencies.of(entry));
   }
 
@@ -130,11 +136,15 @@ export class Collections {
 
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
-    return this.served.has(name) || this.quarantined.has(name);
+    return this.served.has(name) || this.quarantined.has(name) || this.elsewhere.has(name);
   }
 
   requireRoom(name: string): void {
-    if (this.served.size + this.changing.size + this.#restoring() < limits.collectionsMax) return;
+    if (
+      this.served.size + this.elsewhere.size + this.changing.size + this.#restoring() <
+      limits.collectionsMax
+    )
+      return;
     throw new QuiverError(
       "invalid_request",
       `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
@@ -142,11 +152,11 @@ export class Collections {
     );
   }
 
-  async make(definition: CollectionDefinition): Promise<OpenCollection> {
-    const entry = this.newEntry(definition);
+  /** Makes the store of a new collection, and its entry in the catalog: from then on it exists. */
+  async make(entry: CatalogEntry, indexes: IndexDefinitions): Promise<OpenCollection> {
     let collection: OpenCollection;
     try {
-      collection = await this.open(entry);
+      collection = await this.open(entry, indexes);
     } catch (error) {
       removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
       throw error;
@@ -166,11 +176,14 @@ export class Collections {
   }
 
   newEntry(definition: CollectionDefinition): CatalogEntry {
+    const internalId = `c${randomBytes(12).toString("hex")}`;
+    const replicas = this.#dependencies.replicasOf(internalId, definition.replicationFactor);
     return {
-      internalId: `c${randomBytes(12).toString("hex")}`,
+      internalId,
       createdMs: this.#dependencies.clock(),
       loaded: true,
       definition,
+      ...(replicas && { replicas }),
     };
   }
 
@@ -192,8 +205,9 @@ export class Collections {
       ...(entry === undefined ? { name } : summaryOf(entry.definition)),
       damaged: true,
     }));
-    if (aside.length === 0) return open;
-    return [...open, ...aside].sort((a, b) => compareText(a.name, b.name));
+    const others = [...this.elsewhere.values()].map(({ definition }) => summaryOf(definition));
+    if (aside.length + others.length === 0) return open;
+    return [...open, ...aside, ...others].sort((a, b) => compareText(a.name, b.name));
   }
 
   statistics(): Pick<DatabaseStatistics, "collections" | "damaged"> {
@@ -219,11 +233,27 @@ export class Collections {
     if (collection) return collection;
     const aside = this.quarantined.get(name);
     if (aside) throw aside.error;
+    const { replicas } = this.elsewhere.get(name) ?? {};
+    if (replicas !== undefined)
+      throw new QuiverError(
+        "not_ready",
+        `This node does not hold the collection '${name}'; ${replicas.join(", ")} do. Send the request to one of them.`,
+        { collection: name, replicas },
+      );
     throw new QuiverError(
       "collection_not_found",
       `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
       { name: name.slice(0, 300) },
     );
+  }
+
+  /** Of all collections, also of those that are damaged or elsewhere; not of damaged entries. */
+  get entries(): CatalogEntry[] {
+    return [
+      ...Array.from(this.served.values(), ({ entry }) => entry),
+      ...Array.from(this.quarantined.values()).flatMap(({ entry }) => (entry === undefined ? [] : [entry])),
+      ...this.elsewhere.values(),
+    ];
   }
 
   /** Deletes a damaged collection. When its catalog entry is damaged, its directory is unknown, and it cannot be deleted. */

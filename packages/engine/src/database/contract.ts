@@ -155,7 +155,13 @@ export interface ServingThreads {
 export interface Credentials {
   get(key: string): unknown;
   put(key: string, value: unknown): Promise<void>;
+  /** Puts it if there is nothing yet. @returns what is there */
+  putFirst(key: string, value: unknown): Promise<unknown>;
+  /** Replaces what is there, on this node alone. */
+  note(key: string, value: unknown): Promise<void>;
   delete(key: string): Promise<void>;
+  /** @param told of each change, also of other nodes, when it is made here; `value`: undefined after a deletion */
+  onChange(told: (key: string, value: unknown) => void | Promise<void>): void;
   entries(prefix: string): [key: string, value: unknown][];
 }
 

@@ -21,8 +21,9 @@ import {
 } from "../process/data-directory.ts";
 import { Writer } from "../runtime/writer.ts";
 import { makeCatalog } from "./catalog.ts";
-import type { Database, DatabaseLog, DatabaseOptions } from "./contract.ts";
+import type { Database, DatabaseLog } from "./contract.ts";
 import { OpenDatabase, type OpenOptions } from "./open-database.ts";
+import type { ReplicatedOptions } from "./options.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 
@@ -38,14 +39,15 @@ const optionNames = [
   "force",
   "log",
   "clock",
-] as const satisfies (keyof DatabaseOptions)[];
+  "replication",
+] as const satisfies (keyof ReplicatedOptions)[];
 
 /**
  * Opens or creates the database in a directory. A collection with a damaged store is quarantined (quarantine.ts) and does not affect the
  * others; a catalog with damaged pages prevents the database from opening.
  * @throws data_directory_in_use, data_directory_foreign, storage_failed, format_too_new, format_too_old, data_corrupted
  */
-export async function openDatabase(given: DatabaseOptions): Promise<Database> {
+export async function openDatabase(given: ReplicatedOptions): Promise<Database> {
   refuseUnknownOptions(given, optionNames);
   const log = given.log ?? silent;
   const options: OpenOptions = {

@@ -46,8 +46,11 @@ import type {
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { LimitedWork } from "./limited-work.ts";
 import { MemoryBalance } from "./memory-balance.ts";
+import type { ReplicatedOptions } from "./options.ts";
 import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
+import { DatabaseReplica } from "./replica.ts";
+import type { SharedChange } from "./replication.ts";
 import { Restores } from "./snapshots/restores.ts";
 import { KeptSnapshots } from "./snapshots/snapshots.ts";
 import { ThreadsOwner } from "./threads/owner.ts";
@@ -59,7 +62,8 @@ const idleCheckMs = 10_000;
 const keepingMemory = "keeping the memory budget";
 
 /** The options with what is needed of them in every case. */
-export type OpenOptions = DatabaseOptions & Required<Pick<DatabaseOptions, "log" | "clock" | "versionsKept">>;
+export type OpenOptions = ReplicatedOptions &
+  Required<Pick<DatabaseOptions, "log" | "clock" | "versionsKept">>;
 
 export class OpenDatabase implements Database {
   readonly #options: OpenOptions;
@@ -83,7 +87,7 @@ export class OpenDatabase implements Database {
   isRecovered = false;
 
   constructor(options: OpenOptions, writer: Writer, release: () => void) {
-    const { dataDir, memoryBudgetBytes, clock, log } = options;
+    const { dataDir, memoryBudgetBytes, clock, log, replication } = options;
     this.#options = options;
     this.#writer = writer;
     this.#background = loggedBackground(log, {});
@@ -96,6 +100,10 @@ export class OpenDatabase implements Database {
       log,
       clock,
       isClosing: () => this.#closing !== null,
+      change: (change: SharedChange) => this.#change(change),
+      holds: (entry: CatalogEntry) => this.#holds(entry),
+      replicasOf: (internalId: string, replicationFactor: number | null) =>
+        replication?.replicasOf(internalId, replicationFactor),
     };
     this.#memory = new MemoryBudget({
       budgetBytes: memoryBudgetBytes,
@@ -120,7 +128,7 @@ export class OpenDatabase implements Database {
     });
     writer.onBroken = (internalId) => reopening.reopen(internalId);
     this.#catalog = new Catalog(dataDir, writer);
-    this.credentials = this.#catalog.credentials(async (request) => {
+    this.credentials = this.#catalog.credentials(shared.change, async (request) => {
       this.#assertOpen();
       await writer.changeCatalog(request);
     });
@@ -141,24 +149,36 @@ export class OpenDatabase implements Database {
   async open(verified: VerifiedCatalog | undefined): Promise<void> {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
-    this.#secret = await this.#cursorSecret();
     for (const name of verified?.damagedNames ?? [])
       this.collections.quarantine(
         name,
         undefined,
         damagedError(name, "Its entry in the catalog fails its checksum."),
       );
-    // With a damaged entry it is unknown which directories are orphans.
-    if (verified?.damagedNames.length === 0) this.#removeOrphans(entries);
     // Builder threads verify large stores in parallel.
-    const verifying = entries.map((entry) =>
+    const held = entries.filter((entry) => this.#holds(entry));
+    for (const entry of entries)
+      if (!this.#holds(entry)) this.collections.elsewhere.set(entry.definition.name, entry);
+    const verifying = held.map((entry) =>
       verifyStore(collectionDirectory(this.#options.dataDir, entry.internalId), entry, this.#builders),
     );
     // An error is handled when its collection is opened.
     for (const findings of verifying) findings.catch(() => {});
-    for (const [i, entry] of entries.entries()) await this.collections.openOrQuarantine(entry, verifying[i]);
+    for (const [i, entry] of held.entries()) await this.collections.openOrQuarantine(entry, verifying[i]);
     await this.snapshots.draw();
     this.collections.start();
+    await this.#options.replication?.start(
+      new DatabaseReplica({
+        dataDir: this.#options.dataDir,
+        writer: this.#writer,
+        catalog: this.#catalog,
+        collections: this.collections,
+        changes: this.#changes,
+      }),
+    );
+    // With a damaged entry it is unknown which directories are orphans. A replica's catalog may have got entries from the log.
+    if (verified?.damagedNames.length === 0) this.#removeOrphans(this.collections.entries);
+    this.#secret = await this.#cursorSecret();
     failpoint("open:collections-open");
     this.recovered = this.#recover();
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
@@ -167,23 +187,37 @@ export class OpenDatabase implements Database {
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }
 
+  /** Makes a change of the catalog: at once, or on all nodes of a cluster. */
+  async #change(change: SharedChange): Promise<void> {
+    this.#assertOpen();
+    if (this.#options.replication !== undefined) await this.#options.replication.change(change);
+    else if ("key" in change) await this.#catalog.applyCredential(change);
+    else if (change.kind !== "joinNode") await this.#changes.apply(change);
+  }
+
   /** 32 random bytes that the data directory keeps from its first start on, so that cursors survive restarts. */
   async #cursorSecret(): Promise<Uint8Array> {
     const name = "cursor-secret";
-    const stored = this.credentials.get(name) as string | undefined;
-    const secret = stored ?? randomBytes(32).toString("base64url");
-    if (stored === undefined) await this.credentials.put(name, secret);
-    return Buffer.from(secret, "base64url");
+    const secret =
+      this.credentials.get(name) ??
+      (await this.credentials.putFirst(name, randomBytes(32).toString("base64url")));
+    return Buffer.from(secret as string, "base64url");
+  }
+
+  #holds({ replicas }: CatalogEntry): boolean {
+    const { replication } = this.#options;
+    return replicas === undefined || replication === undefined || replicas.includes(replication.node);
   }
 
   #dependenciesOf(entry: CatalogEntry): CollectionDependencies {
     return {
       directory: collectionDirectory(this.#options.dataDir, entry.internalId),
       writer: this.#writer,
+      write: (internalId, request) => (this.#options.replication ?? this.#writer).write(internalId, request),
       builders: this.#builders.share(),
       memoryBudgetBytes: this.#options.memoryBudgetBytes,
       memory: this.#memory,
-      secret: this.#secret,
+      secret: () => this.#secret,
       log: this.#options.log,
       clock: this.#options.clock,
       saveEntry: (changed) => this.#catalog.save(changed),
@@ -294,6 +328,7 @@ export class OpenDatabase implements Database {
     const reason = new QuiverError("shutting_down", "The database is closing.");
     await this.#restores.close(reason);
     await this.snapshots.close(reason);
+    await this.#options.replication?.stop();
     await Promise.all([...this.collections.served.values()].map((collection) => collection.close(reason)));
     await this.#builders.close();
     await this.#writer.stop();

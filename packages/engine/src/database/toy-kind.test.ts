@@ -56,7 +56,7 @@ test("[I4] [I5] a kind that only the registry knows is built, updated, measured,
   const opened = (): OpenCollection => (database as OpenDatabase).collections.find("c");
   let collection = database.collection("c");
   await collection.upsert([{ id: "before", text: "four" }]);
-  await opened().createAutomatic(toyName);
+  await collection.createIndex(toyName as never, {} as never);
   const texts = (from: number, count: number) =>
     Array.from({ length: count }, (_, i) => ({ id: `v${from + i}`, text: "x".repeat(1 + ((from + i) % 7)) }));
   await collection.upsert(texts(0, 1_500));

@@ -34,7 +34,7 @@ export const later = Symbol("answers later");
 export type Handlers = Readonly<Record<string, (args: any, context: CallContext) => unknown>>;
 
 /** Errors travel as text, because some errors of WebAssembly and of the system cannot be posted. */
-type WireError = {
+export type WireError = {
   readonly code: string | undefined;
   readonly message: string;
   /** Of a QuiverError. */
@@ -170,7 +170,7 @@ const untold = 0;
 /** A deadline must be above 0. */
 const leastMs = 0.001;
 
-function wireOf(error: unknown): WireError {
+export function wireOf(error: unknown): WireError {
   const { message, stack = message, cause } = error instanceof Error ? error : new Error(String(error));
   const { code } = error as NodeJS.ErrnoException;
   const details = isQuiverError(error) ? error.details : undefined;
@@ -179,7 +179,7 @@ function wireOf(error: unknown): WireError {
 
 const textOf = (cause: unknown) => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
 
-function errorOf({ code, message, details, stack, cause }: WireError): Error {
+export function errorOf({ code, message, details, stack, cause }: WireError): Error {
   const options = cause === undefined ? undefined : { cause: new Error(cause) };
   const error =
     details === undefined

@@ -14,15 +14,17 @@ import { release } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { WriteRequest } from "../collection/accept.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 import { type CatalogRequest, type CollectionDefinition, catalogChange } from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
-import { LocalSequencer, randomOpId, type WriteOutcome } from "../log/sequencer.ts";
+import { applyOrdered, type OrderedMessage } from "../log/ordered.ts";
+import { LocalSequencer, randomOpId, type TrialOptions, type WriteOutcome } from "../log/sequencer.ts";
 import { collectAtRest } from "../process/collect-garbage.ts";
 import { catalogDirectory, collectionsDirectory, syncStore } from "../process/data-directory.ts";
 import { storageError } from "../storage/disk-error.ts";
 import { LmdbStore, reopening } from "../storage/lmdb.ts";
-import { type CallContext, Calls, later } from "./calls.ts";
+import { type CallContext, Calls, later, type WireError, wireOf } from "./calls.ts";
 
 //   database -> writer   ready       is it? Then the catalog is open
 //                        command     one change; batches travel as transferred buffers
@@ -38,6 +40,8 @@ export type OpenStoreCommand = {
   internalId: string;
   createdMs: number;
   definition: CollectionDefinition;
+  /** What a new collection has. */
+  indexes?: IndexDefinitions;
 };
 
 export type WriterCommand =
@@ -45,11 +49,20 @@ export type WriterCommand =
   | { to: "store"; kind: "close"; internalId: string }
   | { to: "catalogStore"; kind: "open" | "close" }
   | { to: "collection"; internalId: string; request: WriteRequest }
+  | { to: "replica"; internalId: string; messages: readonly OrderedMessage[] }
   | { to: "catalog"; request: CatalogRequest }
   | { to: "writer"; kind: "stop" };
 
-/** The answer to a command. */
+/** The answer to a command; to messages of a replicated log, what became of each (`AppliedMessage`). */
 export type Written = { version: number; value: unknown };
+
+/** What became of the requests of a message; `outcomes`: undefined if it was applied before. */
+export type AppliedMessage = {
+  readonly position: number;
+  readonly outcomes:
+    | readonly ({ ok: true; version: number; value: unknown } | { ok: false; error: WireError })[]
+    | undefined;
+};
 
 export type CommittedCall = { readonly requests: number };
 export type BrokenCall = { readonly internalId: string | null };
@@ -64,7 +77,7 @@ type OpenStore = {
   /** Whether the state found at opening is durable. Until it is, nothing may be written on top of it. */
   isSynced: boolean;
 };
-type OpenCollectionStore = OpenStore & { sequencer: LocalSequencer };
+type OpenCollectionStore = OpenStore & { sequencer: LocalSequencer; trial: TrialOptions };
 /** A command and how it is answered. */
 type Waiting<Command> = { readonly command: Command; readonly context: CallContext };
 type Write = Waiting<Extract<WriterCommand, { to: "collection" }>>;
@@ -198,19 +211,24 @@ async function administer(waits: Waiting<WriterCommand>): Promise<void> {
     switch (command.to) {
       case "catalog": {
         const { table, key, value } = catalogChange(command.request);
+        const isNote = "isNote" in command.request;
         if (catalog === null || catalog.store.isBroken) throw reopening();
         mustSync(catalog);
         failpoint("catalog:begin");
         try {
-          catalog.store.write((writer) =>
-            value ? writer.put(table, key, value) : writer.delete(table, key),
-          );
+          catalog.store.write((writer) => {
+            if (value === undefined) writer.delete(table, key);
+            else if (!isNote || writer.get(table, key) !== undefined) writer.put(table, key, value);
+          });
         } finally {
           reportBroken(catalog, null);
         }
         failpoint("catalog:durable");
         break;
       }
+      case "replica":
+        succeed(waits, applyMessages(command.internalId, command.messages));
+        return;
       case "catalogStore":
         if (command.kind === "open") openCatalog();
         else {
@@ -238,22 +256,44 @@ async function administer(waits: Waiting<WriterCommand>): Promise<void> {
   }
 }
 
-async function openStore({ internalId, createdMs, definition }: OpenStoreCommand): Promise<void> {
+/** @throws storage_failed, storage_full, data_corrupted: then messages of the last store write are not applied */
+function applyMessages(internalId: string, messages: readonly OrderedMessage[]): AppliedMessage[] {
+  const open = stores.get(internalId);
+  if (!open) throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
+  if (open.store.isBroken) throw reopening();
+  mustSync(open);
+  const applied: AppliedMessage[] = [];
+  try {
+    for (const part of applyOrdered(open.store, messages, open.trial)) {
+      let requests = 0;
+      for (const { position, outcomes } of part) {
+        requests += outcomes?.length ?? 0;
+        applied.push({
+          position,
+          outcomes: outcomes?.map((outcome) =>
+            outcome.ok ? outcome : { ok: false, error: wireOf(outcome.error) },
+          ),
+        });
+      }
+      calls.tell("committed", { requests } satisfies CommittedCall);
+    }
+  } finally {
+    reportBroken(open, internalId);
+  }
+  return applied;
+}
+
+async function openStore({ internalId, createdMs, definition, indexes }: OpenStoreCommand): Promise<void> {
   invariant(!stores.has(internalId), `the store ${internalId} is opened twice`);
   const path = join(collectionsDirectory(dataDir), internalId);
   let store: LmdbStore | undefined;
   try {
     store = new LmdbStore(path, collectionTables);
-    const { maxVectors } = definition;
-    const sequencer = new LocalSequencer(store, {
-      versionsKept,
-      maxVectors,
-      clock: Date.now,
-      newOpId: randomOpId,
-    });
-    const open: OpenCollectionStore = { store, path, sequencer, isSynced: false };
+    const trial = { versionsKept, maxVectors: definition.maxVectors };
+    const sequencer = new LocalSequencer(store, { ...trial, clock: Date.now, newOpId: randomOpId });
+    const open: OpenCollectionStore = { store, path, sequencer, trial, isSynced: false };
     failpoint("store:opened");
-    prepareCollection(store, createdMs, definition);
+    prepareCollection(store, createdMs, definition, indexes);
     failpoint("store:prepared");
     trySync(open);
     stores.set(internalId, open);

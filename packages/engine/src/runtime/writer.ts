@@ -6,11 +6,20 @@ import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@qui
 import { limits } from "@quiverdb/protocol/limits";
 import { Deadline } from "../base/deadline.ts";
 import type { WriteRequest } from "../collection/accept.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/definition.ts";
+import type { OrderedMessage } from "../log/ordered.ts";
 import { CalledThread } from "./calls.ts";
-import type { BrokenCall, CommittedCall, WriterCommand, WriterStart, Written } from "./writer-thread.ts";
+import type {
+  AppliedMessage,
+  BrokenCall,
+  CommittedCall,
+  WriterCommand,
+  WriterStart,
+  Written,
+} from "./writer-thread.ts";
 
-export type { Written } from "./writer-thread.ts";
+export type { AppliedMessage, Written } from "./writer-thread.ts";
 
 export class Writer {
   readonly #thread: CalledThread;
@@ -64,12 +73,22 @@ export class Writer {
     return this.#send({ to: "collection", internalId, request });
   }
 
+  /** Applies messages of a replicated log to a collection, in order; resolves when they are durable (log/ordered.ts). */
+  async apply(internalId: string, messages: readonly OrderedMessage[]): Promise<readonly AppliedMessage[]> {
+    const { value } = await this.#send({ to: "replica", internalId, messages });
+    return value as AppliedMessage[];
+  }
+
   async changeCatalog(request: CatalogRequest): Promise<void> {
     await this.#send({ to: "catalog", request });
   }
 
-  async openStore({ internalId, createdMs, definition }: CatalogEntry): Promise<void> {
-    await this.#send({ to: "store", kind: "open", internalId, createdMs, definition });
+  /** @param indexes of a new collection */
+  async openStore(
+    { internalId, createdMs, definition }: CatalogEntry,
+    indexes: IndexDefinitions = {},
+  ): Promise<void> {
+    await this.#send({ to: "store", kind: "open", internalId, createdMs, definition, indexes });
   }
 
   async closeStore(internalId: string): Promise<void> {

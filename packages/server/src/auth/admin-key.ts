@@ -53,7 +53,13 @@ export async function openAdminKey(
   await writeSecretFile(file, key);
   const expected = digest(key, salt);
   const keyId = await keyIdOf(key, salt);
-  await credentials.put(verifierKey, { sha256: expected.toString("hex"), keyId } satisfies Verifier);
+  const own = { sha256: expected.toString("hex"), keyId } satisfies Verifier;
+  const first = (await credentials.putFirst(verifierKey, own)) as Verifier;
+  // Another node of the cluster has generated a key at the same time.
+  if (first.sha256 !== own.sha256) {
+    await rm(file);
+    return adminKey(Buffer.from(first.sha256, "hex"), first.keyId, true);
+  }
   return adminKey(expected, keyId, true, file);
 
   function adminKey(expected: Buffer, keyId: string, isRandom: boolean, file?: string): AdminKey {
@@ -64,9 +70,7 @@ export async function openAdminKey(
 async function storedSalt(credentials: Credentials): Promise<string> {
   const stored = credentials.get(saltKey);
   if (typeof stored === "string") return stored;
-  const salt = randomBytes(16).toString("hex");
-  await credentials.put(saltKey, salt);
-  return salt;
+  return (await credentials.putFirst(saltKey, randomBytes(16).toString("hex"))) as string;
 }
 
 /** Deliberately slow, once per start: a configured key may be a short word, and session records on disk contain its id. */

@@ -67,6 +67,19 @@ export class ApiKeys {
     for (const each of [prefix, filteredPrefix])
       for (const [key, value] of credentials.entries(each))
         this.#keep(key.slice(each.length), value as StoredKey);
+    credentials.onChange((key, value) => this.#follow(key, value as StoredKey | undefined));
+  }
+
+  /** Keeps or forgets a key that was created or revoked, here or on another node. */
+  async #follow(place: string, stored: StoredKey | undefined): Promise<void> {
+    const matched = [prefix, filteredPrefix].find((each) => place.startsWith(each));
+    if (matched === undefined) return;
+    const keyId = place.slice(matched.length);
+    const live = this.#live.get(keyId);
+    if (stored !== undefined && live === undefined) this.#keep(keyId, stored);
+    if (stored !== undefined || live === undefined) return;
+    this.#live.delete(keyId);
+    await this.onRevoked(live.access.who);
   }
 
   /** Resolves when the key is durable. @throws invalid_request for a request with impossible values */
@@ -101,7 +114,6 @@ export class ApiKeys {
     } finally {
       this.#creating--;
     }
-    this.#keep(keyId, stored);
     return { ...informationOf(keyId, stored), key };
   }
 
@@ -123,7 +135,6 @@ export class ApiKeys {
         "There is no API key with this id. GET /auth/keys lists the keys with their ids.",
       );
     }
-    // From here on no last use is stored; storing one would bring the entry back.
     this.#live.delete(keyId);
     try {
       await this.onRevoked(live.access.who);
@@ -190,7 +201,7 @@ export class ApiKeys {
 
   #write(keyId: string, live: LiveKey): void {
     live.writtenMs = live.stored.lastUsedMs ?? 0;
-    this.#writes.add(this.#credentials.put(placeOf(keyId, live.stored), { ...live.stored }));
+    this.#writes.add(this.#credentials.note(placeOf(keyId, live.stored), { ...live.stored }));
   }
 }
 

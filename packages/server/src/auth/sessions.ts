@@ -51,6 +51,17 @@ export class Sessions {
         this.#live.set(key, { ...stored, writtenMs: stored.lastUsedMs });
       } else this.#writes.add(credentials.delete(key));
     }
+    credentials.onChange((key, value) => this.#follow(key, value as StoredSession | undefined));
+  }
+
+  /** Keeps or forgets a session that was begun, used or ended, here or on another node. */
+  #follow(key: string, stored: StoredSession | undefined): void {
+    if (!key.startsWith(prefix)) return;
+    if (stored === undefined) this.#live.delete(key);
+    else if (stored.keyId === this.#keyId) {
+      const lastUsedMs = Math.max(stored.lastUsedMs, this.#live.get(key)?.lastUsedMs ?? 0);
+      this.#live.set(key, { ...stored, lastUsedMs, writtenMs: stored.lastUsedMs });
+    }
   }
 
   get count(): number {
@@ -76,7 +87,6 @@ export class Sessions {
     } finally {
       this.#creating--;
     }
-    this.#live.set(key, { ...stored, writtenMs: now });
     return {
       access_token: token,
       created_at: Math.floor(now / 1000),

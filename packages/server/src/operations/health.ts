@@ -17,8 +17,16 @@ export function registerLive(app: FastifyInstance): void {
   app.get(livePath, options, async () => ({ status: "live" }));
 }
 
-/** @param clock milliseconds since 1970 */
-export function registerHealth(app: FastifyInstance, database: Database, clock: () => number): void {
+/**
+ * @param clock milliseconds since 1970
+ * @param inCluster what is wrong with the cluster of this node, in numbers
+ */
+export function registerHealth(
+  app: FastifyInstance,
+  database: Database,
+  clock: () => number,
+  inCluster: () => object | undefined,
+): void {
   registerLive(app);
 
   const waitEndMs = clock() + limits.recoveryWaitMs;
@@ -35,11 +43,13 @@ export function registerHealth(app: FastifyInstance, database: Database, clock: 
       throw new QuiverError("not_ready", "The server is still recovering its collections. Ask again later.", {
         collections_recovering: lagging,
       });
-    const degraded = degradedBy(statistics);
+    const cluster = inCluster();
+    const degraded = degradedBy(statistics) ?? (cluster && {});
     return {
       status: degraded === undefined ? "ready" : "degraded",
       ...(lagging > 0 && { collections_recovering: lagging }),
       ...degraded,
+      ...(cluster && { cluster }),
     };
   });
 }

@@ -5,7 +5,15 @@
 // what belongs to a connection is left out (RFC 9110, 7.6.1). The address of the client is added.
 
 import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
-import { Agent, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+  type ServerResponse,
+} from "node:http";
+import { request as httpsRequest, Agent as SecureAgent } from "node:https";
 import { pipeline } from "node:stream";
 import { allOperations } from "@quiverdb/engine/operations/operations";
 import { QuiverError } from "@quiverdb/protocol/errors";
@@ -74,36 +82,78 @@ function endToEnd(rawHeaders: readonly string[]): string[] {
   return kept;
 }
 
+/** Passes a request on, and its answer back. */
+export type Forward = (request: IncomingMessage, response: ServerResponse) => void;
+
+const agentOptions = { keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, maxFreeSockets: 64 };
+
 /** Passes requests on to the owner. */
 export class Forwarding {
-  readonly #socket: OwnerSocket;
-  readonly #connections: Connections;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, maxFreeSockets: 64 });
+  readonly forward: Forward;
+  readonly #agent = new Agent(agentOptions);
 
   constructor(socket: OwnerSocket, connections: Connections) {
-    this.#socket = socket;
-    this.#connections = connections;
+    const to = { socketPath: socket.path, agent: this.#agent, setHost: false };
+    this.forward = forwarding({
+      open: (options) => httpRequest({ ...options, ...to }),
+      added: (request) => [
+        addressHeader,
+        request.socket.remoteAddress ?? "unknown",
+        secretHeader,
+        socket.secret,
+      ],
+      connections,
+    });
   }
 
-  readonly forward = (request: IncomingMessage, response: ServerResponse): void => {
-    this.#connections.begin(response);
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/**
+ * Passes requests on to another server.
+ * @param added names and values of headers, in turn
+ * @param onUnreachable called when a request could not be passed on
+ */
+export function forwardingTo(
+  url: string,
+  added: readonly string[],
+  connections: Connections,
+  onUnreachable: () => void,
+): Forward {
+  const { protocol, hostname, port } = new URL(url);
+  const isSecure = protocol === "https:";
+  const agent = isSecure ? new SecureAgent(agentOptions) : new Agent(agentOptions);
+  const to = { hostname, port, agent };
+  return forwarding({
+    open: (options) => (isSecure ? httpsRequest : httpRequest)({ ...options, ...to }),
+    added: () => added,
+    connections,
+    onUnreachable,
+  });
+}
+
+type ForwardingParts = {
+  open(options: Pick<RequestOptions, "method" | "path" | "headers">): ClientRequest;
+  added(request: IncomingMessage): readonly string[];
+  readonly connections: Connections;
+  onUnreachable?(): void;
+};
+
+function forwarding({ open, added, connections, onUnreachable }: ForwardingParts): Forward {
+  return (request, response) => {
+    connections.begin(response);
     const headers = endToEnd(request.rawHeaders);
-    headers.push(addressHeader, request.socket.remoteAddress ?? "unknown", secretHeader, this.#socket.secret);
+    headers.push(...added(request));
     const hasLength = request.headers["content-length"] !== undefined;
     if (!hasLength && request.headers["transfer-encoding"] !== undefined)
       headers.push("transfer-encoding", "chunked");
     const mustAsk = isUninvited(request);
     if (mustAsk) headers.push("expect", "100-continue");
-    const onward = httpRequest({
-      socketPath: this.#socket.path,
-      agent: this.#agent,
-      method: request.method,
-      path: request.url,
-      headers,
-      setHost: false,
-    });
+    const onward = open({ method: request.method, path: request.url, headers });
     response.once("close", () => {
-      this.#connections.end(response);
+      connections.end(response);
       // The client is gone before its answer: the owner stops the work for it.
       if (!response.writableFinished) onward.destroy();
     });
@@ -115,6 +165,7 @@ export class Forwarding {
     onward.on("error", (error) => {
       // If the answer had begun, its own stream fails.
       if (response.headersSent || response.destroyed) return;
+      onUnreachable?.();
       onAnswered();
       refuse(response, error);
     });
@@ -141,10 +192,6 @@ export class Forwarding {
       if (!request.readableDidRead && !request.complete) onward.flushHeaders();
     });
   };
-
-  close(): void {
-    this.#agent.destroy();
-  }
 }
 
 /** The owner could not be reached, or has ended before its answer. */

@@ -57,12 +57,6 @@ export class IndexAdministration {
     this.#onCreated = onCreated;
   }
 
-  /** Creates the index that a collection of this kind is created with. */
-  async createAutomatic(kind: IndexKind): Promise<void> {
-    const { automatic } = kindNamed(kind);
-    if (automatic !== undefined) await this.createIndex(kind, automatic.definition);
-  }
-
   createIndex(index: IndexKind, given: NewIndex): Promise<void> {
     return this.#state.gate.pass(async () => {
       const definition = kindNamed(index).define(this.#state.definition, given);
@@ -72,23 +66,46 @@ export class IndexAdministration {
         try {
           await this.#changeDefinitions({ kind: "createIndex", index, definition });
           failpoint("index:defined");
-          const indexer = this.#state.indexer;
-          if (indexer)
-            indexer.add(
-              makeUpdater(
-                this.#state.definition,
-                index,
-                definitions,
-                updaterDependencies(this.#state, this.#memory, () => indexer),
-              ),
-            );
-          this.#memory.forgetSizes();
-          this.#state.dependencies.memory.changed();
-          this.#onCreated(index);
+          this.#begin(index, definitions);
         } finally {
           admitted();
         }
       });
+    });
+  }
+
+  /** Begins to build an index that is defined. */
+  #begin(index: IndexKind, definitions: IndexDefinitions): void {
+    const { indexer } = this.#state;
+    if (indexer)
+      indexer.add(
+        makeUpdater(
+          this.#state.definition,
+          index,
+          definitions,
+          updaterDependencies(this.#state, this.#memory, () => indexer),
+        ),
+      );
+    this.#memory.forgetSizes();
+    this.#state.dependencies.memory.changed();
+    this.#onCreated(index);
+  }
+
+  /** Drops an index that is no longer defined. @returns when nothing uses it any more */
+  #end(index: IndexKind): Promise<void> | undefined {
+    const removed = this.#state.indexer?.drop(index);
+    this.#memory.forgetSizes();
+    this.#state.dependencies.memory.changed();
+    return removed;
+  }
+
+  /** Builds what another node has defined, and drops what it has deleted. */
+  follow(index: IndexKind): Promise<void> {
+    this.#state.definitions = undefined;
+    return this.#load.inTurn(async () => {
+      const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
+      if (this.#state.indexer?.updater(index) !== undefined) await this.#end(index);
+      if (definitions[index] !== undefined) this.#begin(index, definitions);
     });
   }
 
@@ -169,9 +186,7 @@ export class IndexAdministration {
       const turn = this.#load.inTurn(async () => {
         await this.#changeDefinitions({ kind: "deleteIndex", index });
         failpoint("index:undefined");
-        const removed = this.#state.indexer?.drop(index);
-        this.#memory.forgetSizes();
-        this.#state.dependencies.memory.changed();
+        const removed = this.#end(index);
         failpoint("index:dropped");
         this.#state.background.once("collecting garbage", collectGarbage);
         deleted.resolve();

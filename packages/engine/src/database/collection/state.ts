@@ -6,6 +6,7 @@
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
+import type { LoggedRequest } from "../../collection/accept.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
@@ -15,7 +16,7 @@ import type { Indexer } from "../../indexing/indexer.ts";
 import type { MemoryBudget } from "../../process/memory.ts";
 import type { FilteredVersion } from "../../query/filter/matching.ts";
 import type { BuilderThreads } from "../../runtime/builders.ts";
-import type { Writer } from "../../runtime/writer.ts";
+import type { Writer, Written } from "../../runtime/writer.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import type { DatabaseLog } from "../contract.ts";
@@ -25,12 +26,15 @@ import { SharedState } from "../threads/messages.ts";
 /** What a collection needs from its database. */
 export type CollectionDependencies = {
   directory: string;
+  /** Of this node alone. */
   writer: Writer;
+  /** Orders what is written: the writer, or the log of a cluster. */
+  write(internalId: string, request: LoggedRequest): Promise<Written>;
   builders: BuilderThreads;
   memoryBudgetBytes: number | undefined;
   memory: MemoryBudget;
   /** Of the data directory; cursors are encrypted with it. */
-  readonly secret: Uint8Array;
+  secret(): Uint8Array;
   log: DatabaseLog;
   clock(): number;
   /** Makes the load state durable. */
@@ -86,6 +90,12 @@ export class CollectionState {
 
   get isLoaded(): boolean {
     return this.indexer !== null;
+  }
+
+  /** A version was written: the indexes follow. */
+  wrote(version: number): void {
+    this.writtenVersion = Math.max(this.writtenVersion, version);
+    this.indexer?.wake();
   }
 
   /** Fields of log lines. */

@@ -17,7 +17,7 @@ import {
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import type { WriteRequest } from "../../collection/accept.ts";
+import type { LoggedRequest } from "../../collection/accept.ts";
 import {
   type Matching,
   MatchingBatch,
@@ -57,14 +57,13 @@ export class Writes {
   }
 
   async write(
-    request: WriteRequest,
+    request: LoggedRequest,
     deadline: Deadline = Deadline.none,
   ): Promise<{ version: number; value: unknown }> {
     this.#state.gate.assertOpen();
     deadline.check();
-    const written = await this.#state.dependencies.writer.write(this.#state.entry.internalId, request);
-    this.#state.writtenVersion = Math.max(this.#state.writtenVersion, written.version);
-    this.#state.indexer?.wake();
+    const written = await this.#state.dependencies.write(this.#state.entry.internalId, request);
+    this.#state.wrote(written.version);
     return written;
   }
 
@@ -75,7 +74,7 @@ export class Writes {
    * waiting to others
    */
   async #writeVersion(
-    request: WriteRequest,
+    request: LoggedRequest,
     bytes: number,
     deadline: Deadline,
     patience = Deadline.none,
@@ -99,7 +98,7 @@ export class Writes {
 
   /** Reserves memory for a write that adds records, and passes it to the writer. The deadline counts until then. */
   writeRecords(
-    request: WriteRequest,
+    request: LoggedRequest,
     what: string,
     size: WriteSize,
     deadline: Deadline,

@@ -13,7 +13,7 @@ import {
 } from "@quiverdb/protocol/shapes/snapshot";
 import type { Background } from "../../base/background.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { checkCollectionName } from "../../collection/definition.ts";
+import { type CatalogEntry, checkCollectionName } from "../../collection/definition.ts";
 import { collectGarbage } from "../../process/collect-garbage.ts";
 import {
   collectionDirectory,
@@ -26,6 +26,7 @@ import { alreadyExists } from "../catalog.ts";
 import type { OpenCollection } from "../collection.ts";
 import type { Collections } from "../collections.ts";
 import type { DatabaseLog } from "../contract.ts";
+import type { SharedChange } from "../replication.ts";
 import { checkDefinitions } from "./backup-definitions.ts";
 import type { KeptSnapshots } from "./snapshots.ts";
 
@@ -36,6 +37,8 @@ export type RestoreDependencies = {
   readonly snapshots: KeptSnapshots;
   readonly background: Background;
   readonly log: DatabaseLog;
+  /** Makes a change of the catalog: here, or on all nodes of a cluster. */
+  change(change: SharedChange): Promise<void>;
 };
 
 export class Restores {
@@ -43,6 +46,9 @@ export class Restores {
   readonly #dependencies: RestoreDependencies;
   /** Running restores, by name. */
   readonly #restoring = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
+
+  /** Restored collections that wait for their change of the catalog, by internal id. */
+  readonly #ready = new Map<string, OpenCollection>();
 
   constructor(collections: Collections, dependencies: RestoreDependencies) {
     this.#collections = collections;
@@ -112,23 +118,40 @@ export class Restores {
       syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
       signal.throwIfAborted();
       failpoint("restore:synced");
-      await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry: collection.entry });
-      failpoint("restore:in-catalog");
-      const replaced = this.#collections.served.get(name);
-      this.#collections.served.set(name, collection);
-      collection.start(true);
-      const aside = this.#collections.quarantined.get(name);
-      this.#collections.quarantined.delete(name);
-      if (replaced) await this.#removeReplaced(replaced);
-      failpoint("restore:replaced");
-      if (aside?.entry) removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
+      this.#ready.set(internalId, collection);
+      await this.#dependencies.change({ kind: "replaceCollection", entry: collection.entry });
       const { version, hash, live } = header;
       return { name, version_number: version, hash, vector_count: live };
     } catch (error) {
+      // After its change was made, it is the catalog's.
+      if (collection && !this.#ready.delete(internalId)) throw error;
       if (collection) await this.#collections.remove(collection);
       else removeCollectionDirectory(this.#dependencies.dataDir, internalId);
       throw error;
     }
+  }
+
+  /** Makes a restored collection that of its name. Of one that another node has restored, this node has only the entry at first. */
+  async replace(entry: CatalogEntry): Promise<void> {
+    const { name } = entry.definition;
+    const collection = this.#ready.get(entry.internalId);
+    await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+    this.#ready.delete(entry.internalId);
+    failpoint("restore:in-catalog");
+    const replaced = this.#collections.served.get(name);
+    this.#collections.elsewhere.delete(name);
+    const aside = this.#collections.quarantined.get(name);
+    this.#collections.quarantined.delete(name);
+    if (collection === undefined) {
+      this.#collections.served.delete(name);
+      this.#collections.elsewhere.set(name, entry);
+    } else {
+      this.#collections.served.set(name, collection);
+      collection.start(true);
+    }
+    if (replaced) await this.#removeReplaced(replaced);
+    failpoint("restore:replaced");
+    if (aside?.entry) removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
   }
 
   async #removeReplaced(replaced: OpenCollection): Promise<void> {

@@ -1,0 +1,638 @@
+// How is a node part of a cluster?
+//
+//   write    request -> message in the log of the collection -> acknowledged by JetStream -> read back -> applied here -> answer
+//   others   read back -> applied
+//
+// Every node reads every log, and applies the messages of the collections that it holds, in their order, by the same rules
+// (engine/log/ordered.ts). There is no leader. A message names the position of the catalog that it needs.
+//
+// What this node cannot apply (its disk fails, its data is damaged, the log no longer has what it needs), it does not serve, and copies from
+// a node that does (healing.ts). Where two nodes have the same position and another hash, they have applied different logs: the collection
+// takes no writes from then on, and says so.
+
+import type { JsMsg } from "@nats-io/jetstream";
+import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import {
+  type CatalogEntry,
+  decodeMessage,
+  type LoggedRequest,
+  type OrderedMessage,
+  type Place,
+  type Replica,
+  type ReplicatedLog,
+  type SharedChange,
+  type Written,
+} from "@quiverdb/engine/database/replication";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { CatalogLog } from "./catalog-log.ts";
+import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { logDiverged, logUnavailable } from "./errors.ts";
+import { type OwnMessage, RequestGroups } from "./group.ts";
+import { Healing, secretHeader } from "./healing.ts";
+import { Lag } from "./lag.ts";
+import { type Member, Members, type ToldPlace } from "./members.ts";
+import { catalogHeader, catalogStream, internalIdOf, logOf, logStream, logSubject } from "./names.ts";
+import { PlaceHistory } from "./place-history.ts";
+import { replicasAmong, replicationFactorDefault } from "./placement.ts";
+import { Publisher, wholeBytes } from "./publisher.ts";
+import { StreamReader } from "./reader.ts";
+
+export type ClusterOptions = ConnectionOptions & {
+  /** Where other nodes and clients reach this one. */
+  readonly url: string;
+  /** Of the program. */
+  readonly version: string;
+  readonly log: DatabaseLog;
+};
+
+/** A write that is not in the log by then is answered. */
+const patienceMs = 8_000;
+const attemptMs = 2_000;
+/** A write that is in the log, and not applied here by then, is answered. */
+const applyMs = 30_000;
+const cursorMs = 1_000;
+
+/** How far a node had read a log, and which message that was. */
+type Cursor = { readonly position: number; readonly opId: string };
+
+export class Cluster implements ReplicatedLog {
+  readonly node: string;
+  readonly #options: ClusterOptions;
+  readonly connection: Connection;
+  readonly publisher: Publisher;
+  readonly #groups = new RequestGroups((internalId, message) => this.#publish(internalId, message));
+  /** Messages of this node that are not applied yet, by opId. */
+  readonly #own = new Map<string, OwnMessage>();
+  readonly #readers: StreamReader[] = [];
+  readonly #cursors: Cursor[] = [];
+  readonly #noted: number[] = [];
+  readonly #histories = new Map<string, PlaceHistory>();
+  /** Collections, by internal id, that take no writes. */
+  readonly diverged = new Map<string, QuiverError>();
+  readonly #lag = new Lag();
+  #catalog!: CatalogLog;
+  #members!: Members;
+  #healing!: Healing;
+  #replica!: Replica;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  private constructor(options: ClusterOptions, connection: Connection) {
+    this.node = options.node;
+    this.#options = options;
+    this.connection = connection;
+    this.publisher = new Publisher({ ...connection, patienceMs, attemptMs });
+  }
+
+  /** Connects. @throws Error if no server answers, or the servers are not what a cluster needs */
+  static async open(options: ClusterOptions): Promise<Cluster> {
+    return new Cluster(options, await openConnection(options));
+  }
+
+  get identity() {
+    return this.connection.identity;
+  }
+
+  async start(replica: Replica): Promise<void> {
+    this.#replica = replica;
+    await this.#identify();
+    const { jetstream } = this.connection;
+    const { log, version, url } = this.#options;
+    this.#members = new Members(
+      this.connection.nodes,
+      () => this.#told(),
+      (member) => this.#compare(member),
+      log,
+    );
+    this.#healing = new Healing({
+      node: this.node,
+      secret: this.identity.secret,
+      replica,
+      living: () => this.living(),
+      logOf: (internalId) => logOf(internalId, this.identity.logs),
+      positionOf: (at) => this.#readers[at]?.position ?? 0,
+      onReceived: (internalId, messages) => this.#applyTo(internalId, messages, true),
+      log,
+    });
+    this.#catalog = new CatalogLog(this.connection, replica, this.publisher, log);
+    await this.#catalog.start();
+    if (replica.nodes().get(this.node) !== url)
+      await this.#catalog.change({
+        kind: "joinNode",
+        node: this.node,
+        url,
+        replicationFactor: replicationFactorDefault,
+      });
+    for (let i = 0; i < this.identity.logs; i++) {
+      const cursor = (replica.notes.get(`cursor-${i}`) as Cursor | undefined) ?? { position: 0, opId: "" };
+      this.#cursors[i] = cursor;
+      this.#noted[i] = cursor.position;
+      await this.#examine(i, cursor);
+      const reader = new StreamReader(
+        jetstream,
+        logStream(i),
+        cursor.position,
+        (messages) => this.#apply(i, messages),
+        log,
+      );
+      this.#readers[i] = reader;
+    }
+    for (const reader of this.#readers) reader.start();
+    await this.#members.start();
+    this.#timer = setInterval(() => void this.#noteCursors(), cursorMs);
+    log.info({ node: this.node, cluster: this.identity.id, version }, "the node has joined its cluster");
+  }
+
+  /** @throws data_directory_foreign */
+  async #identify(): Promise<void> {
+    const noted = this.#replica.notes.get("identity") as { cluster: string; node: string } | undefined;
+    const own = { cluster: this.identity.id, node: this.node };
+    if (noted === undefined && !this.#replica.isEmpty)
+      throw foreign("has the data of a server that was alone");
+    if (noted !== undefined && noted.cluster !== own.cluster)
+      throw foreign(`belongs to another cluster (${noted.cluster}; this is ${own.cluster})`);
+    if (noted !== undefined && noted.node !== own.node)
+      throw foreign(`belongs to the node '${noted.node}', not to '${own.node}'`);
+    if (noted === undefined) await this.#replica.notes.put("identity", own);
+  }
+
+  /** Compares the log with what this node had read of it. */
+  async #examine(log: number, { position, opId }: Cursor): Promise<void> {
+    const { state } = await this.connection.manager.streams.info(logStream(log));
+    const ids = () =>
+      this.#replica
+        .entries()
+        .map(({ internalId }) => internalId)
+        .filter((internalId) => logOf(internalId, this.identity.logs) === log);
+    if (state.last_seq < position) {
+      const why = `the log ${log} ends at position ${state.last_seq}, and this node has applied ${position}`;
+      for (const internalId of ids()) this.#diverge(internalId, why);
+    } else if (position > 0 && position >= state.first_seq) {
+      const there = await this.connection.manager.streams
+        .getMessage(logStream(log), { seq: position })
+        .catch(() => null);
+      // A single message may have been removed from the middle; the hashes that nodes tell would show a difference.
+      if (there === null) return;
+      const found = decodeMessage(await wholeBytes(there.data, this.connection.large)).opId;
+      if (found === opId) return;
+      const why = `the log ${log} has another message at position ${position} than the one that this node has applied`;
+      for (const internalId of ids()) this.#diverge(internalId, why);
+    } else if (state.first_seq > position + 1)
+      for (const internalId of ids()) this.#healing.add(internalId, state.first_seq - 1);
+  }
+
+  #diverge(internalId: string, why: string): void {
+    if (this.diverged.has(internalId)) return;
+    const name = this.#nameOf(internalId);
+    const error = logDiverged(name === undefined ? "The catalog" : `The collection '${name}'`, why);
+    this.diverged.set(internalId, error);
+    this.#options.log.error({ collection: name, store: internalId, err: error }, "replicas differ");
+  }
+
+  #nameOf(internalId: string): string | undefined {
+    return this.#replica.entries().find((entry) => entry.internalId === internalId)?.definition.name;
+  }
+
+  // ---- Writing
+
+  write(internalId: string, request: LoggedRequest): Promise<Written> {
+    const diverged = this.diverged.get(internalId);
+    if (diverged !== undefined) return Promise.reject(diverged);
+    if (this.#isStopped) return Promise.reject(stopping());
+    return this.#groups.write(internalId, request);
+  }
+
+  async #publish(internalId: string, message: OwnMessage): Promise<void> {
+    const { opId, bytes } = message;
+    this.#own.set(opId, message);
+    const subject = logSubject(logOf(internalId, this.identity.logs), internalId);
+    try {
+      await this.publisher.publish(
+        subject,
+        opId,
+        bytes,
+        this.#catalog.position,
+        () => message.isOver || this.#isStopped,
+      );
+    } catch (error) {
+      if (!message.isOver) message.failed(error);
+      this.#own.delete(opId);
+      return;
+    }
+    setTimeout(() => {
+      this.#own.delete(opId);
+      if (!message.isOver)
+        message.failed(logUnavailable("the message is in the log, and this node lags behind it", "unknown"));
+    }, applyMs).unref();
+  }
+
+  change(change: SharedChange): Promise<void> {
+    if (this.#isStopped) return Promise.reject(stopping());
+    return this.#catalog.change(change, () => this.living());
+  }
+
+  replicasOf(internalId: string, replicationFactor: number | null): readonly string[] {
+    const nodes = [...this.#replica.nodes().keys()];
+    return replicasAmong(nodes, internalId, replicationFactor ?? replicationFactorDefault);
+  }
+
+  // ---- Applying
+
+  async #apply(log: number, messages: readonly JsMsg[]): Promise<void> {
+    const byCollection = new Map<string, OrderedMessage[]>();
+    let last: Cursor | undefined;
+    for (const message of messages) {
+      const internalId = internalIdOf(message.subject);
+      await this.#catalog.reached(Number(message.headers?.get(catalogHeader) ?? 0));
+      const decoded = await this.#decode(message, internalId);
+      if (decoded === undefined) continue;
+      last = { position: message.seq, opId: decoded.opId };
+      const group = byCollection.get(internalId);
+      if (group) group.push(decoded);
+      else byCollection.set(internalId, [decoded]);
+    }
+    await Promise.all([...byCollection].map(([internalId, group]) => this.#applyTo(internalId, group)));
+    if (last !== undefined) this.#cursors[log] = last;
+  }
+
+  /** @returns undefined for a message that cannot be read: the collection is copied from a node that could */
+  async #decode(message: JsMsg, internalId: string): Promise<OrderedMessage | undefined> {
+    try {
+      const bytes = await wholeBytes(message.data, this.connection.large);
+      return { ...decodeMessage(bytes), position: message.seq };
+    } catch (error) {
+      await this.#giveUp(internalId, error, message.seq);
+      return undefined;
+    }
+  }
+
+  /** @param isKept of messages that were kept while the collection was received */
+  async #applyTo(internalId: string, messages: readonly OrderedMessage[], isKept = false): Promise<void> {
+    const answer = (error: unknown) => {
+      for (const { opId } of messages) this.#take(opId)?.failed(error);
+    };
+    if (this.diverged.has(internalId)) return answer(this.diverged.get(internalId));
+    const entry = this.#replica.entries().find((each) => each.internalId === internalId);
+    if (entry === undefined)
+      return answer(new QuiverError("collection_not_found", "The collection was deleted meanwhile."));
+    if (entry.replicas?.includes(this.node) === false) return;
+    if (!isKept && this.#healing.keep(internalId, messages)) return;
+    try {
+      const applied = await this.#replica.apply(internalId, messages, (opId) => this.#own.has(opId));
+      for (const [i, { outcomes }] of applied.entries()) this.#take(messages[i].opId)?.applied(outcomes);
+      const place = this.#replica.placeOf(internalId);
+      if (place !== undefined) this.#historyOf(internalId).add(place);
+    } catch (error) {
+      if (this.#isStopped) return answer(stopping());
+      answer(logUnavailable("this node could not apply the message", "unknown"));
+      // They are kept, unless they were already: then they must be in the next copy.
+      await this.#giveUp(internalId, error, isKept ? (messages.at(-1) as OrderedMessage).position : 0);
+      if (!isKept) this.#healing.keep(internalId, messages);
+    }
+  }
+
+  #take(opId: string): OwnMessage | undefined {
+    const own = this.#own.get(opId);
+    this.#own.delete(opId);
+    return own;
+  }
+
+  /** Serves a collection no longer, until it was copied from another node. @param position up to which messages are not kept */
+  async #giveUp(internalId: string, cause: unknown, position: number): Promise<void> {
+    const collection = this.#nameOf(internalId);
+    if (collection === undefined) return;
+    this.#options.log.error(
+      { collection, store: internalId, position, err: cause },
+      "a message could not be applied; the collection is copied from another node",
+    );
+    const at = this.#readers[logOf(internalId, this.identity.logs)].position;
+    this.#healing.add(internalId, Math.max(at, position));
+    const why = cause instanceof Error ? cause.message : String(cause);
+    await this.#replica.leave(
+      internalId,
+      new QuiverError(
+        "not_ready",
+        `This node could not apply the log of the collection and copies it from another one: ${why}`,
+        { retry_after_seconds: 1 },
+        { cause },
+      ),
+    );
+  }
+
+  #historyOf(internalId: string): PlaceHistory {
+    const known = this.#histories.get(internalId);
+    if (known !== undefined) return known;
+    const made = new PlaceHistory();
+    this.#histories.set(internalId, made);
+    return made;
+  }
+
+  async #noteCursors(): Promise<void> {
+    for (const [i, cursor] of this.#cursors.entries()) {
+      if (cursor.position === this.#noted[i]) continue;
+      this.#noted[i] = cursor.position;
+      try {
+        await this.#replica.notes.put(`cursor-${i}`, cursor);
+      } catch (err) {
+        // The next start reads some messages again, which changes nothing.
+        this.#options.log.warn({ err }, "how far the log was read is not noted");
+      }
+    }
+    await this.#purge();
+  }
+
+  /** Removes what all nodes have from the logs, apart from the last messages. */
+  async #purge(): Promise<void> {
+    const nodes = [...this.#replica.nodes().keys()];
+    const living = this.living();
+    // One node does it, and only while all are there. @todo nodes that are away for long
+    if (nodes.sort()[0] !== this.node || living.length + 1 < nodes.length) return;
+    for (let i = 0; i < this.#cursors.length; i++) {
+      const least = Math.min(this.#noted[i], ...living.map(({ logs }) => logs[i] ?? 0));
+      const seq = least - keptMessages;
+      if (seq <= (this.#purged[i] ?? 0) + keptMessages) continue;
+      this.#purged[i] = seq;
+      await this.connection.manager.streams.purge(logStream(i), { seq }).catch(() => {});
+    }
+  }
+  readonly #purged: number[] = [];
+
+  // ---- Other nodes
+
+  #told(): Member {
+    const places: Record<string, ToldPlace> = {};
+    for (const [internalId, history] of this.#histories)
+      if (history.isRecent) places[internalId] = toldOf(history.last);
+    return {
+      node: this.node,
+      url: this.#options.url,
+      version: this.#options.version,
+      catalog: toldOf(this.#replica.catalogPlace()),
+      logs: this.#noted,
+      places,
+      broken: this.#healing.broken(),
+    };
+  }
+
+  #compare({ node, catalog, places, logs }: Member): void {
+    this.#lag.heard(logs, (log) => this.#readers[log]?.position ?? 0);
+    const own = this.#catalog.history.at(catalog[0]);
+    if (own !== undefined && own !== catalog[1])
+      this.#diverge("catalog", `this node and '${node}' differ at position ${catalog[0]}`);
+    for (const [internalId, [position, hash]] of Object.entries(places)) {
+      const known = this.#histories.get(internalId)?.at(position);
+      if (known !== undefined && known !== hash)
+        this.#diverge(internalId, `this node and '${node}' differ at position ${position}`);
+    }
+  }
+
+  living(): Member[] {
+    return this.#members.living();
+  }
+
+  // ---- What requests see
+
+  /** How far this node is: of the catalog, and of a collection's log. */
+  positionFor(internalId: string | undefined): string {
+    const catalog = `c${this.#catalog.position}`;
+    if (internalId === undefined) return catalog;
+    const log = logOf(internalId, this.identity.logs);
+    return `${catalog},${log}-${this.#readers[log].position}`;
+  }
+
+  /**
+   * Resolves when this node is at least as far as an answer said; undefined if it is already.
+   * @param position `x-quiver-position` of a request
+   */
+  reached(position: string): Promise<unknown> | undefined {
+    const waits: Promise<void>[] = [];
+    for (const part of position.split(",")) {
+      const [, catalog, log, at] = /^(?:c(\d+)|(\d+)-(\d+))$/.exec(part) ?? [];
+      if (catalog === undefined && at === undefined) continue;
+      const wait =
+        at === undefined
+          ? this.#catalog.reached(Number(catalog))
+          : this.#readers[Number(log)]?.reached(Number(at));
+      if (wait !== undefined) waits.push(wait);
+    }
+    return waits.length === 0 ? undefined : Promise.all(waits);
+  }
+
+  /** Every later read sees what this node has applied. */
+  see(internalId: string): void {
+    this.#replica.see(internalId);
+  }
+
+  #end: Promise<string> | undefined;
+
+  /** The end of all logs, asked once for all that wait. @throws log_unavailable */
+  end(internalId: string | undefined): Promise<string> {
+    this.#end ??= this.#askEnd(internalId).finally(() => {
+      this.#end = undefined;
+    });
+    return this.#end;
+  }
+
+  async #askEnd(internalId: string | undefined): Promise<string> {
+    const { manager } = this.connection;
+    const last = async (stream: string) => (await manager.streams.info(stream)).state.last_seq;
+    try {
+      const catalog = `c${await last(catalogStream)}`;
+      if (internalId === undefined) return catalog;
+      const log = logOf(internalId, this.identity.logs);
+      return `${catalog},${log}-${await last(logStream(log))}`;
+    } catch (error) {
+      throw logUnavailable((error as Error).message);
+    }
+  }
+
+  /** Whether this node serves a collection, and is not too far behind the others. */
+  serves(internalId: string): boolean {
+    return (
+      this.#replica.placeOf(internalId) !== undefined &&
+      !this.#lag.isBehind(logOf(internalId, this.identity.logs))
+    );
+  }
+
+  /** The other nodes that live and serve a collection. */
+  servingNodes({ internalId, replicas = [] }: CatalogEntry): Member[] {
+    return this.living().filter(({ node, broken }) => replicas.includes(node) && !(internalId in broken));
+  }
+
+  entryOf(name: string): CatalogEntry | undefined {
+    return this.#replica.entries().find(({ definition }) => definition.name === name);
+  }
+
+  get replica(): Replica {
+    return this.#replica;
+  }
+
+  // ---- What operators see
+
+  /** What is wrong, in numbers; undefined if nothing is. */
+  degraded(): object | undefined {
+    const missing = this.#replica.nodes().size - this.living().length - 1;
+    const broken = Object.keys(this.#healing.broken()).length;
+    const logs = this.#readers.filter((_, log) => this.#lag.isBehind(log)).length;
+    if (missing <= 0 && broken === 0 && logs === 0 && this.diverged.size === 0 && this.publisher.isAnswered)
+      return undefined;
+    return {
+      ...(missing > 0 && { nodes_missing: missing }),
+      ...(broken > 0 && { collections_copied: broken }),
+      ...(logs > 0 && { logs_behind: logs }),
+      ...(this.diverged.size > 0 && { collections_diverged: this.diverged.size }),
+      ...(!this.publisher.isAnswered && { log_unavailable: true }),
+    };
+  }
+
+  status(): ClusterStatus {
+    const living = new Map(this.living().map((member) => [member.node, member]));
+    living.set(this.node, this.#told());
+    const nodes = [...this.#replica.nodes()].map(([node, url]) => {
+      const member = living.get(node);
+      if (member === undefined) return { node, url, alive: false };
+      const { version, catalog, logs, broken } = member;
+      return {
+        node,
+        url,
+        alive: true,
+        version,
+        catalog: catalog[0],
+        logs,
+        not_served: Object.entries(broken).map(([internalId, why]) => ({
+          collection: this.#nameOf(internalId) ?? internalId,
+          why,
+        })),
+      };
+    });
+    const times = this.publisher.lastMs.toSorted((a, b) => a - b);
+    return {
+      cluster: this.identity.id,
+      node: this.node,
+      nodes,
+      collections: this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
+        const diverged = this.diverged.get(internalId);
+        return {
+          name: definition.name,
+          log: logOf(internalId, this.identity.logs),
+          replicas,
+          position: this.#replica.placeOf(internalId)?.position ?? null,
+          ...(diverged !== undefined && { diverged: diverged.message }),
+        };
+      }),
+      ...(this.diverged.has("catalog") && { diverged: this.diverged.get("catalog")?.message }),
+      publish_ms: {
+        p50: times[Math.floor(times.length * 0.5)] ?? null,
+        p99: times[Math.floor(times.length * 0.99)] ?? null,
+      },
+    };
+  }
+
+  /**
+   * Compares the state of all replicas, collection by collection. Writes go on; a collection that is written all the time may have no
+   * position that all replicas stop at, and is then not compared.
+   */
+  async check(): Promise<CheckedCollection[]> {
+    const checked: CheckedCollection[] = [];
+    for (const entry of this.#replica.entries()) checked.push(await this.#checkOne(entry));
+    return checked;
+  }
+
+  async #checkOne({
+    internalId,
+    definition: { name },
+    replicas = [],
+  }: CatalogEntry): Promise<CheckedCollection> {
+    const urls = this.#replica.nodes();
+    const stateOf = async (node: string) => {
+      if (node === this.node) {
+        const { place, sha256 } = await this.#replica.stateOf(internalId);
+        return { node, position: place.position, sha256 };
+      }
+      const response = await fetch(`${urls.get(node)}/cluster/states/${internalId}`, {
+        headers: { [secretHeader]: this.identity.secret },
+      });
+      if (!response.ok) throw new Error(`${node} answers ${response.status}`);
+      return { node, ...((await response.json()) as { position: number; sha256: string }) };
+    };
+    for (let attempt = 0; ; attempt++) {
+      const states = await Promise.allSettled(replicas.map(stateOf));
+      const found = states.flatMap((state) => (state.status === "fulfilled" ? [state.value] : []));
+      const failed = states.flatMap((state) =>
+        state.status === "rejected" ? [String((state.reason as Error).message)] : [],
+      );
+      const isOnePosition = new Set(found.map(({ position }) => position)).size <= 1;
+      if (!isOnePosition && attempt < checkAttempts) continue;
+      const isEqual = new Set(found.map(({ sha256 }) => sha256)).size <= 1;
+      const outcome = !isOnePosition
+        ? "busy"
+        : !isEqual
+          ? "different"
+          : failed.length > 0
+            ? "incomplete"
+            : "equal";
+      return { name, outcome, replicas: found, ...(failed.length > 0 && { failed }) };
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    for (const message of this.#own.values()) if (!message.isOver) message.failed(stopping());
+    await this.#healing?.stop();
+    await Promise.all(this.#readers.map((reader) => reader.stop()));
+    await this.#catalog?.stop();
+    await this.#noteCursors();
+    await this.#members?.stop();
+    await this.connection.nats.close();
+  }
+}
+
+/** How often a comparison begins again because replicas were at different positions. */
+const checkAttempts = 20;
+
+export type CheckedCollection = {
+  readonly name: string;
+  readonly outcome: "equal" | "different" | "incomplete" | "busy";
+  readonly replicas: readonly { readonly node: string; readonly position: number; readonly sha256: string }[];
+  readonly failed?: readonly string[];
+};
+
+export type ClusterStatus = {
+  readonly cluster: string;
+  /** The node that answers. */
+  readonly node: string;
+  readonly nodes: readonly {
+    readonly node: string;
+    readonly url: string;
+    readonly alive: boolean;
+    readonly version?: string;
+    readonly catalog?: number;
+    readonly logs?: readonly number[];
+    readonly not_served?: readonly { readonly collection: string; readonly why: string }[];
+  }[];
+  readonly collections: readonly {
+    readonly name: string;
+    readonly log: number;
+    readonly replicas: readonly string[];
+    readonly position: number | null;
+    readonly diverged?: string;
+  }[];
+  readonly diverged?: string | undefined;
+  /** Of the latest acknowledgements by the log. */
+  readonly publish_ms: { readonly p50: number | null; readonly p99: number | null };
+};
+
+/** Messages that a log keeps in any case. */
+const keptMessages = 1_024;
+
+const toldOf = ({ position, hash }: Place): ToldPlace => [position, Buffer.from(hash).toString("hex")];
+
+const stopping = () =>
+  new QuiverError("shutting_down", "The node is stopping; send the request to another one.");
+
+const foreign = (why: string) =>
+  new QuiverError(
+    "data_directory_foreign",
+    `The data directory ${why}, so it cannot become a node of this cluster; nothing was changed. Move its collections by 'quiver backup' there and 'quiver restore' here, and give an empty directory.`,
+  );

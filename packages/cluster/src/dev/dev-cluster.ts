@@ -1,0 +1,165 @@
+// How does a cluster run on one machine, for trying it and for tests?
+//
+// Three nats-server and some nodes, each a process of its own, which end with this one. Ports and directories stay when one is started again.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { freePorts, NatsServers, type ServersOptions } from "./servers.ts";
+
+export type DevOptions = {
+  /** The program nats-server. */
+  readonly nats: string;
+  readonly directory: string;
+  /** Command of `quiver`: a program and its first arguments. */
+  readonly quiver: readonly [string, ...string[]];
+  /** Default 3. */
+  readonly nodes?: number;
+  readonly servers?: Pick<ServersOptions, "count" | "sync" | "extra">;
+  /** Further arguments of `serve`. */
+  readonly args?: readonly string[];
+};
+
+/** How long a node may take to be ready. */
+const readyMs = 60_000;
+
+export class DevNode {
+  readonly name: string;
+  readonly url: string;
+  readonly directory: string;
+  readonly #command: readonly [string, ...string[]];
+  readonly #args: readonly string[];
+  readonly #log: string;
+  #process: ChildProcess | undefined;
+
+  constructor(
+    name: string,
+    port: number,
+    { directory, quiver, args = [] }: DevOptions,
+    servers: readonly string[],
+  ) {
+    this.name = name;
+    this.url = `http://127.0.0.1:${port}`;
+    this.directory = join(directory, name);
+    this.#log = join(directory, `${name}.log`);
+    this.#command = quiver;
+    this.#args = [
+      ...["serve", "--port", String(port), "--data-dir", this.directory, "--no-auth"],
+      ...["--cluster", servers.join(","), "--node", name, "--advertise", this.url],
+      ...args,
+    ];
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  start(env: Readonly<Record<string, string>> = {}): void {
+    const [program, ...first] = this.#command;
+    const log = openSync(this.#log, "a");
+    this.#process = spawn(program, [...first, ...this.#args], {
+      stdio: ["ignore", log, log],
+      env: { ...process.env, ...env },
+    });
+  }
+
+  /** Whether it answers requests. */
+  async isReady(): Promise<boolean> {
+    const answer = await fetch(`${this.url}/health/ready`, { signal: AbortSignal.timeout(1_000) }).catch(
+      () => null,
+    );
+    return answer?.ok === true;
+  }
+
+  /** @throws Error if it is not ready in time, or has ended */
+  async ready(): Promise<void> {
+    const until = performance.now() + readyMs;
+    while (!(await this.isReady())) {
+      if (this.#process?.exitCode !== null && this.#process?.exitCode !== undefined)
+        throw new Error(`the node ${this.name} has ended; its log is ${this.#log}`);
+      if (performance.now() > until)
+        throw new Error(`the node ${this.name} is not ready; its log is ${this.#log}`);
+      await delay(50);
+    }
+  }
+
+  async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGCONT");
+    child.kill(signal);
+    await ended;
+  }
+
+  pause(): void {
+    this.#process?.kill("SIGSTOP");
+  }
+
+  resume(): void {
+    this.#process?.kill("SIGCONT");
+  }
+}
+
+export class DevCluster {
+  readonly servers: NatsServers;
+  readonly nodes: readonly DevNode[];
+
+  private constructor(servers: NatsServers, nodes: readonly DevNode[]) {
+    this.servers = servers;
+    this.nodes = nodes;
+  }
+
+  /** Resolves when all nodes answer. @throws Error if something does not start; then everything is stopped */
+  static async start(options: DevOptions): Promise<DevCluster> {
+    mkdirSync(options.directory, { recursive: true });
+    const servers = await NatsServers.start({
+      path: options.nats,
+      directory: options.directory,
+      ...options.servers,
+    });
+    const ports = await freePorts(options.nodes ?? 3);
+    const withMonitors: DevOptions = {
+      ...options,
+      args: [
+        ...(options.args ?? []),
+        "--cluster-monitor",
+        servers.servers.map(({ monitor }) => monitor).join(","),
+      ],
+    };
+    const nodes = ports.map((port, i) => new DevNode(`n${i + 1}`, port, withMonitors, servers.urls));
+    const cluster = new DevCluster(servers, nodes);
+    // Whatever ends this process, unless it is killed at once.
+    process.once("exit", () => cluster.kill());
+    try {
+      for (const node of nodes) node.start();
+      await Promise.all(nodes.map((node) => node.ready()));
+      return cluster;
+    } catch (error) {
+      cluster.kill();
+      throw error;
+    }
+  }
+
+  get urls(): string[] {
+    return this.nodes.map(({ url }) => url);
+  }
+
+  /** Ends all processes at once. */
+  kill(): void {
+    for (const { pid } of [...this.nodes, ...this.servers.servers]) {
+      try {
+        if (pid !== undefined) process.kill(pid, "SIGKILL");
+      } catch (error) {
+        // It has ended already.
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.stop()));
+    await this.servers.stop();
+  }
+}

@@ -1,0 +1,187 @@
+// How are several nats-server started on one machine?
+//
+// One cluster on 127.0.0.1, each server with a directory and ports of its own. A server keeps both when it is started again.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+export type ServersOptions = {
+  /** The program. */
+  readonly path: string;
+  /** Directory of all of them; made if it is missing. */
+  readonly directory: string;
+  /** Default 3. */
+  readonly count?: number;
+  /** Default: `always`. */
+  readonly sync?: string;
+  /** Text added to each configuration. */
+  readonly extra?: string;
+};
+
+type Ports = { readonly client: number; readonly route: number; readonly monitor: number };
+
+export class NatsServer {
+  readonly name: string;
+  readonly url: string;
+  readonly monitor: string;
+  readonly #program: string;
+  readonly #configuration: string;
+  readonly #store: string;
+  #process: ChildProcess | undefined;
+
+  constructor(name: string, program: string, directory: string, { client, monitor }: Ports) {
+    this.name = name;
+    this.url = `nats://127.0.0.1:${client}`;
+    this.monitor = `http://127.0.0.1:${monitor}`;
+    this.#program = program;
+    this.#configuration = join(directory, "nats.conf");
+    this.#store = join(directory, "store");
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  start(): void {
+    this.#process = spawn(this.#program, ["-c", this.#configuration], { stdio: "ignore" });
+  }
+
+  /** @param signal SIGTERM lets it finish, SIGKILL does not */
+  async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGCONT");
+    child.kill(signal);
+    await ended;
+    this.#process = undefined;
+  }
+
+  pause(): void {
+    this.#process?.kill("SIGSTOP");
+  }
+
+  resume(): void {
+    this.#process?.kill("SIGCONT");
+  }
+
+  /** Loses everything; stop it before. */
+  wipe(): void {
+    rmSync(this.#store, { recursive: true, force: true });
+  }
+
+  /** Whether it serves, and JetStream is ready. */
+  async isReady(): Promise<boolean> {
+    try {
+      const answer = await fetch(`${this.monitor}/healthz?js-enabled-only=false`, {
+        signal: AbortSignal.timeout(500),
+      });
+      return answer.ok;
+    } catch {
+      return false;
+    }
+  }
+}
+
+export class NatsServers {
+  readonly servers: readonly NatsServer[];
+
+  private constructor(servers: readonly NatsServer[]) {
+    this.servers = servers;
+  }
+
+  /** Resolves when all of them serve, and have a leader. */
+  static async start(options: ServersOptions): Promise<NatsServers> {
+    const { path, directory, count = 3, sync = "always", extra = "" } = options;
+    const ports = await portsFor(count);
+    const routes = ports.map(({ route }) => `nats://127.0.0.1:${route}`);
+    const servers = ports.map((each, i) => {
+      const name = `nats-${i + 1}`;
+      const own = join(directory, name);
+      mkdirSync(own, { recursive: true });
+      writeFileSync(join(own, "nats.conf"), configuration(name, own, each, routes, sync, extra));
+      return new NatsServer(name, path, own, each);
+    });
+    const all = new NatsServers(servers);
+    for (const server of servers) server.start();
+    await all.ready();
+    return all;
+  }
+
+  get urls(): string[] {
+    return this.servers.map(({ url }) => url);
+  }
+
+  /** @throws Error if they are not ready within half a minute */
+  async ready(): Promise<void> {
+    const until = performance.now() + 30_000;
+    for (;;) {
+      const ready = await Promise.all(this.servers.map((server) => server.isReady()));
+      if (ready.every(Boolean) && (await this.#hasLeader())) return;
+      if (performance.now() > until)
+        throw new Error("nats-server is not ready after half a minute; its log is beside its configuration");
+      await delay(100);
+    }
+  }
+
+  async #hasLeader(): Promise<boolean> {
+    if (this.servers.length === 1) return true;
+    const answer = await fetch(`${this.servers[0].monitor}/jsz`, { signal: AbortSignal.timeout(500) }).catch(
+      () => null,
+    );
+    const body = (await answer?.json()) as { meta_cluster?: { leader?: string } } | undefined;
+    return body?.meta_cluster?.leader !== undefined && body.meta_cluster.leader !== "";
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop("SIGKILL")));
+  }
+}
+
+function configuration(
+  name: string,
+  directory: string,
+  { client, route, monitor }: Ports,
+  routes: readonly string[],
+  sync: string,
+  extra: string,
+): string {
+  return `server_name: ${name}
+listen: 127.0.0.1:${client}
+http: 127.0.0.1:${monitor}
+max_payload: 8MB
+log_file: "${join(directory, "nats.log")}"
+jetstream: { store_dir: "${join(directory, "store")}", sync_interval: ${sync}, max_file_store: 50GB }
+cluster: { name: quiver, listen: 127.0.0.1:${route}, routes: [${routes.join(", ")}], pool_size: 1 }
+${extra}
+`;
+}
+
+async function portsFor(count: number): Promise<Ports[]> {
+  const free = await freePorts(3 * count);
+  return Array.from({ length: count }, (_, i) => ({
+    client: free[3 * i],
+    route: free[3 * i + 1],
+    monitor: free[3 * i + 2],
+  }));
+}
+
+/** Ports of 127.0.0.1 that nothing uses now. */
+export async function freePorts(count: number): Promise<number[]> {
+  const probes = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const probe = createServer();
+      await new Promise<void>((resolve, reject) => {
+        probe.once("error", reject);
+        probe.listen(0, "127.0.0.1", resolve);
+      });
+      return probe;
+    }),
+  );
+  const ports = probes.map((probe) => (probe.address() as { port: number }).port);
+  await Promise.all(probes.map((probe) => new Promise((resolve) => probe.close(resolve))));
+  return ports;
+}

@@ -1,0 +1,127 @@
+// How does a node get a collection that it should hold and cannot serve?
+//
+// It copies the store of a node that has it, while that one goes on. Messages that are read meanwhile are kept, and applied behind the
+// state of the copy, before later ones. If they become too many, the copy is made again. What this node has read and does not keep must be
+// in the copy: the other node must have read as much.
+
+import { setTimeout as delay } from "node:timers/promises";
+import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import type { OrderedMessage, Replica } from "@quiverdb/engine/database/replication";
+import type { Member } from "./members.ts";
+
+/** Where a node gives copies, to nodes that know the secret. */
+export const copyPath = (internalId: string): string => `/cluster/copies/${internalId}`;
+export const secretHeader = "x-quiver-cluster-secret";
+
+const keptMessagesMax = 10_000;
+const everyMs = 500;
+
+export type HealingParts = {
+  readonly node: string;
+  readonly secret: string;
+  readonly replica: Replica;
+  living(): readonly Member[];
+  logOf(internalId: string): number;
+  /** All messages of a log up to this position were given to this node's collections. */
+  positionOf(log: number): number;
+  /** Applies messages that were kept. */
+  onReceived(internalId: string, messages: readonly OrderedMessage[]): Promise<void>;
+  readonly log: DatabaseLog;
+};
+
+type Wanted = {
+  kept: OrderedMessage[];
+  /** Position of the log up to which messages are not kept. */
+  needed: number;
+  why: string;
+};
+
+export class Healing {
+  readonly #parts: HealingParts;
+  /** By internal id. */
+  readonly #wanted = new Map<string, Wanted>();
+  #isStopped = false;
+  readonly #done: Promise<void>;
+
+  constructor(parts: HealingParts) {
+    this.#parts = parts;
+    this.#done = this.#heal();
+  }
+
+  /** A collection must be received. @param needed position up to which this node has read its log and keeps nothing */
+  add(internalId: string, needed: number): void {
+    const wanted = this.#wanted.get(internalId) ?? { kept: [], needed, why: "no other node has it" };
+    wanted.needed = Math.max(wanted.needed, needed);
+    this.#wanted.set(internalId, wanted);
+  }
+
+  /** Keeps messages of a collection that is being received. @returns whether it is */
+  keep(internalId: string, messages: readonly OrderedMessage[]): boolean {
+    const wanted = this.#wanted.get(internalId);
+    if (wanted === undefined) return false;
+    if (wanted.kept.length + messages.length > keptMessagesMax) {
+      wanted.needed = (messages.at(-1) as OrderedMessage).position;
+      wanted.kept = [];
+    } else wanted.kept.push(...messages);
+    return true;
+  }
+
+  /** Collections that are wanted, and why they are not here. */
+  broken(): Record<string, string> {
+    return Object.fromEntries(Array.from(this.#wanted, ([internalId, { why }]) => [internalId, why]));
+  }
+
+  async #heal(): Promise<void> {
+    while (!this.#isStopped) {
+      await delay(everyMs, undefined, { ref: false });
+      this.#find();
+      for (const [internalId, wanted] of this.#wanted) {
+        if (this.#isStopped) break;
+        await this.#receive(internalId, wanted);
+      }
+    }
+  }
+
+  /** Collections that this node should have. */
+  #find(): void {
+    const { replica, node } = this.#parts;
+    const held = new Set<string>();
+    for (const { internalId, replicas } of replica.entries()) {
+      if (replicas?.includes(node) !== true) continue;
+      held.add(internalId);
+      if (replica.placeOf(internalId) === undefined && !this.#wanted.has(internalId))
+        this.add(internalId, this.#parts.positionOf(this.#parts.logOf(internalId)));
+    }
+    for (const internalId of this.#wanted.keys()) if (!held.has(internalId)) this.#wanted.delete(internalId);
+  }
+
+  async #receive(internalId: string, wanted: Wanted): Promise<void> {
+    const { replica, log } = this.#parts;
+    const at = this.#parts.logOf(internalId);
+    for (const { node, url, broken, logs } of this.#parts.living()) {
+      if (this.#isStopped) return;
+      if (internalId in broken || !(logs[at] >= wanted.needed)) continue;
+      try {
+        const { needed } = wanted;
+        const response = await fetch(url + copyPath(internalId), {
+          headers: { [secretHeader]: this.#parts.secret },
+        });
+        if (!response.ok || response.body === null) throw new Error(`${url} answers ${response.status}`);
+        await replica.receive(internalId, response.body);
+        if (wanted.needed > needed) throw new Error("too many messages came meanwhile");
+        while (wanted.kept.length > 0) await this.#parts.onReceived(internalId, wanted.kept.splice(0, 256));
+        this.#wanted.delete(internalId);
+        log.info({ store: internalId, from: node }, "a collection was copied from another node");
+        return;
+      } catch (err) {
+        wanted.why = (err as Error).message;
+        log.warn({ store: internalId, from: node, err }, "a collection could not be copied");
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#done;
+  }
+}

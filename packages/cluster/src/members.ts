@@ -1,0 +1,92 @@
+// Which nodes live, where are they, and how far is each?
+//
+// Each node tells it once a second in a bucket whose entries expire. This steers routing, and finds replicas that have applied different
+// logs. Correctness rests on no clock: a node that is wrongly taken for dead has fewer requests, and nothing else.
+
+import type { KV } from "@nats-io/kv";
+import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import { aliveMs } from "./connection.ts";
+
+/** A place in a log: position, and the hash of all messages up to it, in hex. */
+export type ToldPlace = readonly [position: number, hash: string];
+
+/** What a node tells. */
+export type Member = {
+  readonly node: string;
+  readonly url: string;
+  readonly version: string;
+  readonly catalog: ToldPlace;
+  /** Position of each log up to which it has applied everything. */
+  readonly logs: readonly number[];
+  /** Of collections that were written lately, by internal id. */
+  readonly places: Readonly<Record<string, ToldPlace>>;
+  /** Collections of its catalog that it cannot serve now, and why. */
+  readonly broken: Readonly<Record<string, string>>;
+};
+
+const tellMs = 1_000;
+
+export class Members {
+  readonly #bucket: KV;
+  readonly #own: () => Member;
+  readonly #onTold: (member: Member) => void;
+  readonly #log: DatabaseLog;
+  readonly #known = new Map<string, { member: Member; heardMs: number }>();
+  #timer: NodeJS.Timeout | undefined;
+  #watch: { stop(): void } | undefined;
+
+  /** @param onTold called with what another node tells */
+  constructor(bucket: KV, own: () => Member, onTold: (member: Member) => void, log: DatabaseLog) {
+    this.#bucket = bucket;
+    this.#own = own;
+    this.#onTold = onTold;
+    this.#log = log;
+  }
+
+  async start(): Promise<void> {
+    this.#timer = setInterval(() => this.#tell(), tellMs);
+    this.#tell();
+    await this.#listen();
+  }
+
+  async #listen(): Promise<void> {
+    const watch = await this.#bucket.watch();
+    this.#watch = watch;
+    void (async () => {
+      try {
+        for await (const { key, operation, value } of watch) {
+          if (operation !== "PUT") this.#known.delete(key);
+          else if (key !== this.#own().node) {
+            const member = JSON.parse(Buffer.from(value).toString()) as Member;
+            this.#known.set(key, { member, heardMs: performance.now() });
+            this.#onTold(member);
+          }
+        }
+      } catch (err) {
+        this.#log.warn({ err }, "what other nodes tell is read again");
+      }
+      if (this.#timer !== undefined) setTimeout(() => this.#listen().catch(() => {}), tellMs);
+    })();
+  }
+
+  #tell(): void {
+    const own = this.#own();
+    // Without the servers nothing is told: then this node is not alive for others, which is true.
+    this.#bucket.put(own.node, JSON.stringify(own)).catch(() => {});
+  }
+
+  /** The other nodes that live. */
+  living(): Member[] {
+    const now = performance.now();
+    return [...this.#known.values()]
+      .filter(({ heardMs }) => now - heardMs < aliveMs)
+      .map(({ member }) => member);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#watch?.stop();
+    await this.#bucket.delete(this.#own().node).catch(() => {});
+  }
+}

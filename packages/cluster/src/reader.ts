@@ -1,0 +1,118 @@
+// How are the messages of a stream read, each once and in order, whatever happens to servers and connections?
+//
+// An ordered consumer is created anew by its client when messages are missing. Here it is created again, behind the last message that was
+// read, when it ends for another reason.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { type ConsumerMessages, DeliverPolicy, type JetStreamClient, type JsMsg } from "@nats-io/jetstream";
+import type { DatabaseLog } from "@quiverdb/engine/database/options";
+
+/** Messages that are applied together. */
+const messagesMax = 256;
+/** Bytes that wait to be applied. */
+const waitingBytesMax = 64 * 1024 * 1024;
+const againMs = 250;
+
+export class StreamReader {
+  readonly #jetstream: JetStreamClient;
+  readonly #stream: string;
+  readonly #apply: (messages: readonly JsMsg[]) => Promise<void>;
+  readonly #log: DatabaseLog;
+  #next: number;
+  #messages: ConsumerMessages | undefined;
+  #isStopped = false;
+  #done: Promise<void> = Promise.resolve();
+  /** Calls that wait for a position, and which. */
+  #waiting: { position: number; resolve: () => void }[] = [];
+
+  /**
+   * @param after position of the last message that was applied
+   * @param apply applies messages, and never throws
+   */
+  constructor(
+    jetstream: JetStreamClient,
+    stream: string,
+    after: number,
+    apply: (messages: readonly JsMsg[]) => Promise<void>,
+    log: DatabaseLog,
+  ) {
+    this.#jetstream = jetstream;
+    this.#stream = stream;
+    this.#next = after + 1;
+    this.#apply = apply;
+    this.#log = log;
+  }
+
+  /** All messages up to this position are applied. */
+  get position(): number {
+    return this.#next - 1;
+  }
+
+  start(): void {
+    this.#done = this.#read();
+  }
+
+  /** Resolves when all messages up to a position are applied, which can be never. */
+  reached(position: number): Promise<void> | undefined {
+    if (position <= this.position) return undefined;
+    return new Promise((resolve) => this.#waiting.push({ position, resolve }));
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#messages?.stop();
+    await this.#done;
+  }
+
+  async #read(): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        const consumer = await this.#jetstream.consumers.get(this.#stream, {
+          deliver_policy: DeliverPolicy.StartSequence,
+          opt_start_seq: this.#next,
+        });
+        this.#messages = await consumer.consume({ max_messages: 4 * messagesMax, idle_heartbeat: 1_000 });
+        if (this.#isStopped) this.#messages.stop();
+        await this.#applyAll(this.#messages);
+      } catch (err) {
+        if (!this.#isStopped) this.#log.warn({ stream: this.#stream, err }, "a stream is read again");
+      }
+      if (!this.#isStopped) await delay(againMs);
+    }
+  }
+
+  /** Applies what arrives; what arrives meanwhile is applied next, together. */
+  async #applyAll(messages: ConsumerMessages): Promise<void> {
+    let waiting: JsMsg[] = [];
+    let bytes = 0;
+    let applying: Promise<void> | undefined;
+    const drain = async () => {
+      while (waiting.length > 0 && !this.#isStopped) {
+        const part = waiting.splice(0, messagesMax);
+        for (const { data } of part) bytes -= data.length;
+        await this.#apply(part);
+        this.#advance((part.at(-1) as JsMsg).seq);
+      }
+      applying = undefined;
+    };
+    for await (const message of messages) {
+      if (message.seq < this.#next) continue;
+      waiting.push(message);
+      bytes += message.data.length;
+      applying ??= drain();
+      if (bytes > waitingBytesMax) await applying;
+    }
+    await applying;
+    waiting = [];
+  }
+
+  /** Also for messages that need not be applied. */
+  #advance(position: number): void {
+    this.#next = Math.max(this.#next, position + 1);
+    const { reached = [], waiting = [] } = Object.groupBy(this.#waiting, (each) =>
+      each.position <= position ? "reached" : "waiting",
+    );
+    this.#waiting = waiting;
+    for (const { resolve } of reached) resolve();
+  }
+}

@@ -1,0 +1,210 @@
+// How does a database apply a replicated log?
+//
+// The parts of an open database, as `Replica` (replication.ts).
+
+import { renameSync, rmSync } from "node:fs";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import type { CatalogEntry, CatalogRequest } from "../collection/definition.ts";
+import { type Place, placeAfter, readPlace } from "../collection/place.ts";
+import type { OrderedMessage } from "../log/ordered.ts";
+import {
+  collectionDirectory,
+  collectionsDirectory,
+  removeCollectionDirectory,
+  syncDirectory,
+} from "../process/data-directory.ts";
+import type { AppliedMessage, Writer } from "../runtime/writer.ts";
+import type { Catalog } from "./catalog.ts";
+import type { OpenCollection } from "./collection.ts";
+import type { CollectionChanges } from "./collection-changes.ts";
+import type { Collections } from "./collections.ts";
+import type { AppliedChange, Replica, SharedChange } from "./replication.ts";
+import { copyStore, stateHash, writeCopy } from "./store-copy.ts";
+
+export type ReplicaParts = {
+  readonly dataDir: string;
+  readonly writer: Writer;
+  readonly catalog: Catalog;
+  readonly collections: Collections;
+  readonly changes: CollectionChanges;
+};
+
+/** Notes of a cluster among the credentials. */
+const notePrefix = "cluster:";
+/** The nodes of a cluster, by name. */
+const nodePrefix = "cluster-node:";
+
+export class DatabaseReplica implements Replica {
+  readonly #parts: ReplicaParts;
+  readonly notes: Replica["notes"];
+
+  constructor(parts: ReplicaParts) {
+    this.#parts = parts;
+    const note = (request: CatalogRequest) => parts.writer.changeCatalog(request);
+    this.notes = {
+      get: (key) => parts.catalog.credential(notePrefix + key),
+      put: (key, value) => note({ kind: "putCredential", key: notePrefix + key, value }),
+    };
+  }
+
+  get isEmpty(): boolean {
+    return this.entries().length === 0 && this.#parts.catalog.credentialsOf("").length === 0;
+  }
+
+  catalogPlace(): Place {
+    return this.#parts.catalog.place;
+  }
+
+  async applyChange(
+    position: number,
+    opId: string,
+    crc32: number,
+    change: SharedChange,
+  ): Promise<AppliedChange | undefined> {
+    const place = this.catalogPlace();
+    if (position <= place.position) return undefined;
+    const applied = await this.#attempt(change);
+    await this.#parts.writer.changeCatalog({
+      kind: "putPlace",
+      place: placeAfter(place, position, opId, crc32),
+    });
+    return applied;
+  }
+
+  /** After a crash between a change and its place, the change is made again: the same state is left. */
+  async #attempt(change: SharedChange): Promise<AppliedChange> {
+    try {
+      if (change.kind === "joinNode") await this.#join(change);
+      else if ("key" in change) await this.#parts.catalog.applyCredential(change);
+      else if (!this.#isMade(change)) await this.#parts.changes.apply(change);
+      return { ok: true };
+    } catch (error) {
+      if (!isQuiverError(error) || error.status >= 500) throw error;
+      return { ok: false, error };
+    }
+  }
+
+  async #join({ node, url, replicationFactor }: Extract<SharedChange, { node: string }>): Promise<void> {
+    const { catalog, collections } = this.#parts;
+    await catalog.applyCredential({ kind: "putCredential", key: nodePrefix + node, value: url });
+    for (const entry of collections.entries) {
+      const { replicas = [], definition } = entry;
+      const wanted = definition.replicationFactor ?? replicationFactor;
+      if (replicas.length === 0 || replicas.length >= wanted || replicas.includes(node)) continue;
+      entry.replicas = [...replicas, node].sort();
+      await catalog.save(entry);
+    }
+  }
+
+  nodes(): ReadonlyMap<string, string> {
+    return new Map(
+      this.#parts.catalog
+        .credentialsOf(nodePrefix)
+        .map(([key, url]) => [key.slice(nodePrefix.length), url as string]),
+    );
+  }
+
+  #isMade(change: SharedChange): boolean {
+    return (
+      "entry" in change && this.entries().some(({ internalId }) => internalId === change.entry.internalId)
+    );
+  }
+
+  entries(): readonly CatalogEntry[] {
+    return this.#parts.collections.entries;
+  }
+
+  #find(internalId: string): OpenCollection | undefined {
+    for (const collection of this.#parts.collections.served.values())
+      if (collection.entry.internalId === internalId && collection.isOpen) return collection;
+    return undefined;
+  }
+
+  #require(internalId: string): OpenCollection {
+    const collection = this.#find(internalId);
+    if (collection === undefined)
+      throw new QuiverError("collection_not_found", `This node does not serve the collection ${internalId}.`);
+    return collection;
+  }
+
+  placeOf(internalId: string): Place | undefined {
+    return this.#find(internalId)?.place;
+  }
+
+  async apply(
+    internalId: string,
+    messages: readonly OrderedMessage[],
+    isOwn: (opId: string) => boolean,
+  ): Promise<readonly AppliedMessage[]> {
+    const collection = this.#require(internalId);
+    const applied = await this.#parts.writer.apply(internalId, messages);
+    let version = 0;
+    const indexes: IndexKind[] = [];
+    for (const [i, { outcomes }] of applied.entries())
+      for (const [j, outcome] of (outcomes ?? []).entries()) {
+        if (!outcome.ok) continue;
+        version = Math.max(version, outcome.version);
+        const request = messages[i].requests[j];
+        if ("index" in request && !isOwn(messages[i].opId)) indexes.push(request.index);
+      }
+    if (collection.isOpen) collection.followed(version, indexes);
+    return applied;
+  }
+
+  see(internalId: string): void {
+    this.#find(internalId)?.see();
+  }
+
+  async leave(internalId: string, error: QuiverError): Promise<void> {
+    const collection = this.#find(internalId);
+    if (collection === undefined) return;
+    const { collections, writer } = this.#parts;
+    collections.served.delete(collection.name);
+    collections.quarantine(collection.name, collection.entry, error);
+    await collection.close(error, false);
+    await writer.closeStore(internalId);
+  }
+
+  async stateOf(internalId: string): Promise<{ place: Place; sha256: string }> {
+    const readTxn = this.#require(internalId).beginRead();
+    try {
+      return { place: readPlace(readTxn), sha256: await stateHash(readTxn) };
+    } finally {
+      readTxn.release();
+    }
+  }
+
+  async copyOf(internalId: string): Promise<AsyncIterable<Uint8Array>> {
+    const collection = this.#require(internalId);
+    return copyStore(collection, collectionDirectory(this.#parts.dataDir, internalId));
+  }
+
+  async receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void> {
+    const { dataDir, collections } = this.#parts;
+    const entry = this.entries().find((each) => each.internalId === internalId);
+    if (entry === undefined)
+      throw new QuiverError("collection_not_found", `The catalog has no collection ${internalId}.`);
+    // Under another name it is an orphan, which the next start removes.
+    const arriving = `${internalId}-arriving`;
+    const directory = collectionDirectory(dataDir, arriving);
+    removeCollectionDirectory(dataDir, arriving);
+    try {
+      await writeCopy(directory, copy);
+      await this.leave(internalId, new QuiverError("not_ready", "The collection is being received again."));
+      removeCollectionDirectory(dataDir, internalId);
+      rmSync(`${directory}/lock.mdb`, { force: true });
+      renameSync(directory, collectionDirectory(dataDir, internalId));
+      syncDirectory(collectionsDirectory(dataDir));
+    } catch (error) {
+      removeCollectionDirectory(dataDir, arriving);
+      throw error;
+    }
+    const { name } = entry.definition;
+    const collection = await collections.open(entry);
+    collections.quarantined.delete(name);
+    collections.elsewhere.delete(name);
+    collections.served.set(name, collection);
+    collection.start(entry.loaded);
+  }
+}

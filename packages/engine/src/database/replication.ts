@@ -1,0 +1,114 @@
+// How can something else than this database order its writes?
+//
+// `DatabaseOptions.replication` is a log that many nodes apply (packages/cluster). A node alone has none: its changes are applied at once.
+//
+//   alone     request -> writer's queue -> applied                   change of the catalog -> applied
+//   replica   request -> log -> message -> `Replica.apply` on every node, in the same order, and likewise for the catalog
+//
+// What is local to a node stays out of the log: whether a collection is loaded, when transactions were indexed, notes of the cluster.
+
+import type { QuiverError } from "@quiverdb/protocol/errors";
+import type { LoggedRequest } from "../collection/accept.ts";
+import type { IndexDefinitions } from "../collection/apply.ts";
+import type { CatalogEntry } from "../collection/definition.ts";
+import type { Place } from "../collection/place.ts";
+import type { OrderedMessage } from "../log/ordered.ts";
+import type { AppliedMessage, Written } from "../runtime/writer.ts";
+
+export type { LoggedRequest } from "../collection/accept.ts";
+export type { CatalogEntry } from "../collection/definition.ts";
+export type { Place } from "../collection/place.ts";
+export { decodeMessage, encodeMessage } from "../log/message.ts";
+export type { OrderedMessage } from "../log/ordered.ts";
+export { errorOf } from "../runtime/calls.ts";
+export type { AppliedMessage, Written } from "../runtime/writer.ts";
+
+/** A change of the catalog that all nodes make. */
+export type SharedChange =
+  | {
+      readonly kind: "createCollection";
+      readonly entry: CatalogEntry;
+      /** What it is created with. */
+      readonly indexes: IndexDefinitions;
+    }
+  /** By a restore, which has written the store of `entry` on one node. */
+  | { readonly kind: "replaceCollection"; readonly entry: CatalogEntry }
+  /** A node of this name joins, or has another address. Collections with fewer replicas than they should have get one there. */
+  | {
+      readonly kind: "joinNode";
+      readonly node: string;
+      readonly url: string;
+      /** Of collections that do not say. */
+      readonly replicationFactor: number;
+    }
+  | { readonly kind: "deleteCollection"; readonly name: string; readonly internalId: string }
+  /** `isFirst`: what is there stays. */
+  | {
+      readonly kind: "putCredential";
+      readonly key: string;
+      readonly value: unknown;
+      readonly isFirst?: boolean;
+    }
+  | { readonly kind: "deleteCredential"; readonly key: string };
+
+export interface ReplicatedLog {
+  /** The name of this node. */
+  readonly node: string;
+  /** Begins to apply the log. Resolves when the catalog has what was in the log before. Until then it receives no copies. */
+  start(replica: Replica): Promise<void>;
+  /** Resolves when this node has applied the request at its place in the log. @throws the error that refused it */
+  write(internalId: string, request: LoggedRequest): Promise<Written>;
+  change(change: SharedChange): Promise<void>;
+  /** The nodes that get a new collection. */
+  replicasOf(internalId: string, replicationFactor: number | null): readonly string[];
+  /** Applies no more. Requests in progress fail. */
+  stop(): Promise<void>;
+}
+
+/** What became of a change of the catalog; undefined: it was applied before. */
+export type AppliedChange = { readonly ok: true } | { readonly ok: false; readonly error: QuiverError };
+
+/** A database as those see it who apply the log. */
+export interface Replica {
+  /** Whether nothing was ever stored. */
+  readonly isEmpty: boolean;
+  catalogPlace(): Place;
+  /** Applies a change and notes its place. @throws trouble of this node: it decides nothing, and nothing is noted */
+  applyChange(
+    position: number,
+    opId: string,
+    crc32: number,
+    change: SharedChange,
+  ): Promise<AppliedChange | undefined>;
+  /** The nodes that have joined, and their addresses. */
+  nodes(): ReadonlyMap<string, string>;
+  /** Entries of all collections, held here or elsewhere. */
+  entries(): readonly CatalogEntry[];
+  /** Undefined for a collection that this node does not serve. */
+  placeOf(internalId: string): Place | undefined;
+  /**
+   * Applies messages, in order; resolves when they are durable.
+   * @param isOwn whether a call of this node waits for a message
+   * @throws collection_not_found; storage_failed, storage_full, data_corrupted: trouble of this node
+   */
+  apply(
+    internalId: string,
+    messages: readonly OrderedMessage[],
+    isOwn: (opId: string) => boolean,
+  ): Promise<readonly AppliedMessage[]>;
+  /** Every later read sees what was applied so far. */
+  see(internalId: string): void;
+  /** The collection is not served until the next start, or until it is received. */
+  leave(internalId: string, error: QuiverError): Promise<void>;
+  /** Small notes of this node, which no other has. Values are JSON. */
+  readonly notes: {
+    get(key: string): unknown;
+    put(key: string, value: unknown): Promise<void>;
+  };
+  /** Hash of all that replicas have in common, and of which place it is. */
+  stateOf(internalId: string): Promise<{ place: Place; sha256: string }>;
+  /** A copy of a collection's store, as of now. */
+  copyOf(internalId: string): Promise<AsyncIterable<Uint8Array>>;
+  /** Takes in a copy as the store of a collection of the catalog, which replaces what this node has of it. @throws invalid_snapshot */
+  receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void>;
+}

@@ -1,0 +1,153 @@
+// How does the server of a node serve its cluster?
+//
+//   request that names a collection   held and served here: it waits until this node has what it must see, and is answered here
+//                                     else: passed on to a node that serves it
+//   answer                            says how far this node was (`x-quiver-position`)
+//
+// Nodes give each other copies of collections here, for the secret of the cluster.
+
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import type { Cluster } from "@quiverdb/cluster/cluster";
+import type { Member } from "@quiverdb/cluster/members";
+import { QuiverError } from "@quiverdb/protocol/errors";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Connections } from "./connections.ts";
+import { type Forward, forwardingTo } from "./threads/forwarding.ts";
+
+export const positionHeader = "x-quiver-position";
+const consistencyHeader = "x-quiver-consistency";
+const secretHeader = "x-quiver-cluster-secret";
+/** Of a request that a node has passed on; it is passed on once. */
+const hopHeader = "x-quiver-hop";
+
+/** A node that could not be reached gets nothing for this long. */
+const avoidedMs = 5_000;
+
+const hidden = { schema: { hide: true } as object };
+
+export class ClusterSide {
+  readonly #cluster: Cluster;
+  readonly #forwards = new Map<string, Forward>();
+  /** Until when a node is avoided, by URL. */
+  readonly #avoided = new Map<string, number>();
+  readonly #connections: Connections;
+
+  constructor(cluster: Cluster, connections: Connections) {
+    this.#cluster = cluster;
+    this.#connections = connections;
+  }
+
+  /** Passes a request on to a node that serves the collection which it names. @returns whether it does; else it is answered here */
+  passesOn(request: IncomingMessage, response: ServerResponse): boolean {
+    const name = collectionOf(request.url ?? "");
+    if (name === undefined || request.headers[hopHeader] !== undefined) return false;
+    const entry = this.#cluster.entryOf(name);
+    if (entry === undefined || this.#cluster.serves(entry.internalId)) return false;
+    const now = performance.now();
+    const able = this.#cluster.servingNodes(entry).filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
+    const target = able[Math.floor(Math.random() * able.length)];
+    if (target === undefined) return false;
+    this.#to(target)(request, response);
+    return true;
+  }
+
+  #to({ url }: Member): Forward {
+    const known = this.#forwards.get(url);
+    if (known !== undefined) return known;
+    const made = forwardingTo(url, [hopHeader, "1"], this.#connections, () =>
+      this.#avoided.set(url, performance.now() + avoidedMs),
+    );
+    this.#forwards.set(url, made);
+    return made;
+  }
+
+  /**
+   * Resolves when this node has what a request must see; undefined if it has already.
+   * @throws invalid_request, log_unavailable
+   */
+  before({ headers, params }: FastifyRequest): Promise<void> | undefined {
+    const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
+    if (position === undefined && consistency === undefined) return undefined;
+    const { collection_id: name } = params as { collection_id?: string };
+    const internalId = name === undefined ? undefined : this.#cluster.entryOf(name)?.internalId;
+    if (consistency === undefined || consistency === "eventual")
+      return this.#reached(String(position), internalId);
+    if (consistency !== "strict")
+      throw new QuiverError(
+        "invalid_request",
+        `${consistencyHeader} is '${String(consistency).slice(0, 40)}'; it can be 'strict' or 'eventual'.`,
+        { path: consistencyHeader },
+      );
+    return this.#cluster.end(internalId).then((end) => this.#reached(end, internalId));
+  }
+
+  #reached(position: string, internalId: string | undefined): Promise<void> | undefined {
+    const see = () => {
+      if (internalId !== undefined) this.#cluster.see(internalId);
+    };
+    const wait = this.#cluster.reached(position);
+    if (wait === undefined) return void see();
+    return wait.then(see);
+  }
+
+  /** How far this node is, for the answer to a request. */
+  position({ params }: FastifyRequest): string {
+    const { collection_id: name } = (params ?? {}) as { collection_id?: string };
+    return this.#cluster.positionFor(
+      name === undefined ? undefined : this.#cluster.entryOf(name)?.internalId,
+    );
+  }
+
+  register(app: FastifyInstance): void {
+    const ofNodes = {
+      ...hidden,
+      config: { need: { role: "anyone", collections: "nowhere", takesFilter: false } as const },
+    };
+    const ofReaders = {
+      ...hidden,
+      config: { need: { role: "read", collections: "nowhere", takesFilter: false } as const },
+    };
+    app.get("/cluster/copies/:internalId", ofNodes, async (request, reply) => {
+      this.#requireNode(request);
+      const { internalId } = request.params as { internalId: string };
+      const copy = await this.#cluster.replica.copyOf(internalId);
+      return reply.type("application/octet-stream").send(Readable.from(copy, { objectMode: false }));
+    });
+    app.get("/cluster/states/:internalId", ofNodes, async (request) => {
+      this.#requireNode(request);
+      const { internalId } = request.params as { internalId: string };
+      const { place, sha256 } = await this.#cluster.replica.stateOf(internalId);
+      return { position: place.position, sha256 };
+    });
+    app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
+    app.post("/cluster/check", ofReaders, async () => ({ collections: await this.#cluster.check() }));
+  }
+
+  /** @throws forbidden */
+  #requireNode({ headers }: FastifyRequest): void {
+    const given = Buffer.from(String(headers[secretHeader] ?? ""));
+    const secret = Buffer.from(this.#cluster.identity.secret);
+    if (given.length === secret.length && timingSafeEqual(given, secret)) return;
+    throw new QuiverError("forbidden", "This path is for the nodes of the cluster.");
+  }
+
+  /** What is wrong with the cluster, in numbers; undefined if nothing is. */
+  degraded(): object | undefined {
+    return this.#cluster.degraded();
+  }
+}
+
+const named = /^\/vectordb\/collections\/([^/?#]+)/;
+
+/** The collection that a path names. */
+function collectionOf(url: string): string | undefined {
+  const [, name] = named.exec(url) ?? [];
+  if (name === undefined || name === "loaded") return undefined;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return undefined;
+  }
+}
