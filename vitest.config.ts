@@ -22,6 +22,7 @@ const long = [
   "tools/{eval,launch,options}.test.ts",
   "examples/*.test.ts",
   "packages/cli/src/{main,backup/*,commands/*,import/foreign}.test.ts",
+  "packages/cluster/test/*.test.ts",
   "packages/console/test/console.test.ts",
   "packages/import/src/live.test.ts",
   "packages/mcp/src/server.test.ts",
@@ -63,6 +64,17 @@ export default defineConfig({
             "packages/server/test/{auth,authorization,clients,errors,python-client}.test.ts",
           ],
           env: { QUIVER_TEST_SERVING_THREADS: "2" },
+        },
+      },
+      {
+        // What is asked of a server can be asked of three nodes of a cluster, each request of the next.
+        extends: true,
+        test: {
+          name: "over three nodes",
+          include: [
+            "packages/server/test/{bad-input,clients,cursors,endpoints,errors,examples,filters,key-filters,snapshots,vector-bytes}.test.ts",
+          ],
+          env: { QUIVER_TEST_NODES: "3" },
         },
       },
     ],

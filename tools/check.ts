@@ -87,6 +87,12 @@ const groups: readonly (readonly Step[])[] = [
     { name: "examples", what: "examples of the documents", run: examples },
     { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
     {
+      name: "nodes",
+      what: "tests of a server, over three nodes of a cluster",
+      when: "full",
+      run: nodes,
+    },
+    {
       name: "long",
       what: "long tests: programs, kills, campaigns, browsers",
       when: "full",
@@ -127,6 +133,15 @@ async function site(): Promise<Outcome> {
   const args = ["tools/site/main.ts", "--check"];
   const { code, output } = await endOf(startNode(args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] }));
   return { errors: code === 0 ? [] : [output.trimEnd()] };
+}
+
+/** What is there afterwards is used by the long tests, too. */
+async function nodes(): Promise<Outcome> {
+  const fetching = startNode(["tools/nats.ts"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const { code, output } = await endOf(fetching);
+  if (code === 0) return tests(["--project=over three nodes", "endpoints", "filters"]);
+  const why = `not tested: clusters; ${output.trim()}`;
+  return process.env.QUIVER_REQUIRE_NATS === undefined ? { errors: [], notes: [why] } : { errors: [why] };
 }
 
 /** Runs the tests that arguments of vitest select; vitest prints its own progress. */

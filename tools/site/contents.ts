@@ -84,6 +84,7 @@ const groups = (generated: readonly Generated[]): readonly Group[] => [
       "docs/operate/secure.md",
       "docs/operate/back-up.md",
       "docs/operate/overload.md",
+      "docs/operate/cluster.md",
       "docs/reliability.md",
     ],
   },

@@ -207,7 +207,10 @@ export class QuiverClient extends Database {
  * console.log(await database.listCollections());
  * ```
  */
-export function connect(url: string | URL, options: Omit<ClientOptions, "url"> = {}): QuiverClient {
+export function connect(
+  url: string | URL | readonly (string | URL)[],
+  options: Omit<ClientOptions, "url"> = {},
+): QuiverClient {
   return new QuiverClient({ ...options, url });
 }
 

@@ -46,8 +46,11 @@ const defaults = {
 
 /** The server's address, and the timeouts and retries of a client. */
 export type ClientOptions = {
-  /** Address of the server, including the path prefix of a proxy. Default `http://127.0.0.1:8443`. */
-  url?: string | URL;
+  /**
+   * Address of the server, including the path prefix of a proxy. Default `http://127.0.0.1:8443`. Of a cluster, those of its nodes: a request
+   * that fails is sent again to the next one.
+   */
+  url?: string | URL | readonly (string | URL)[];
   /** API key, admin key or session token, sent as bearer key. */
   apiKey?: string;
   /** A function like the global `fetch`, for proxies and the like. */
@@ -105,7 +108,11 @@ export type Endpoint = {
 };
 
 export class HttpTransport implements Transport {
-  readonly url: URL;
+  /** Addresses of the server, or of the nodes of a cluster. */
+  readonly #urls: readonly URL[];
+  /** The one that requests go to. */
+  #current = 0;
+  readonly #positions = new Positions();
   readonly runtime: Runtime;
   readonly form: Form = jsonForm;
   readonly #options: ClientOptions;
@@ -115,12 +122,24 @@ export class HttpTransport implements Transport {
   /** @throws unknown_field for an unknown option */
   constructor(options: ClientOptions) {
     refuseUnknownOptions(options, clientOptions);
-    this.url = parseUrl(options.url ?? defaults.url);
+    const { url = defaults.url } = options;
+    this.#urls = (Array.isArray(url) ? (url as readonly (string | URL)[]) : [url as string | URL]).map(
+      parseUrl,
+    );
+    if (this.#urls.length === 0)
+      throw new QuiverError("invalid_request", "url is an empty list; give at least one address.", {
+        path: "url",
+      });
     this.runtime = { ...systemRuntime, ...options.runtime };
     this.#options = options;
     this.#headers = requestHeaders(options);
     // Looked up on each call, so that a global fetch that is replaced later is used.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  }
+
+  /** The address that requests go to. */
+  get url(): URL {
+    return this.#urls[this.#current];
   }
 
   get retries(): number {
@@ -152,12 +171,13 @@ export class HttpTransport implements Transport {
     decode: (response: Response, request: string) => Promise<Outcome<T>>,
   ): Promise<T> {
     checkCallOptions(parts.call);
-    const url = this.#address(endpoint.path, parts);
+    let url = this.#address(endpoint.path, parts);
     const request = `${endpoint.method} ${url.pathname}${url.search}`;
     const patience = new Patience(this.#options, parts.call, this.runtime);
     let inDoubt = parts.inDoubt ?? false;
     try {
       for (;;) {
+        const used = this.#current;
         const outcome = await this.#attempt(
           url,
           request,
@@ -175,6 +195,9 @@ export class HttpTransport implements Transport {
           }
           throw error;
         }
+        // Another node may answer. Other requests may have moved on already.
+        if (this.#current === used) this.#current = (used + 1) % this.#urls.length;
+        url = this.#address(endpoint.path, parts);
         if (fate === "unanswered") inDoubt = true;
         if (fate === "unanswered" && endpoint.repeat === "refused") throw error;
         if (!(await patience.wait(request, outcome.failure))) throw error;
@@ -192,6 +215,7 @@ export class HttpTransport implements Transport {
   ): Promise<Outcome<T>> {
     try {
       const response = await this.#fetch(url, init);
+      this.#positions.note(response.headers.get(positionHeader));
       if (response.ok) return await decode(response, request);
       const now = this.runtime.now();
       if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
@@ -217,7 +241,7 @@ export class HttpTransport implements Transport {
     { body, contentType, upload, headers }: RequestParts,
     signal: AbortSignal,
   ): RequestInit {
-    const own = { ...this.#headers, ...headers };
+    const own = { ...this.#headers, ...this.#positions.header, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
       // A streamed body needs `duplex: "half"`, which the types do not declare.
@@ -232,6 +256,28 @@ export class HttpTransport implements Transport {
       headers: { ...own, "content-type": contentType ?? "application/json" },
       body: bytes as Uint8Array<ArrayBuffer>,
     };
+  }
+}
+
+const positionHeader = "x-quiver-position";
+
+/** How far the nodes of a cluster were in their logs that have answered: each request sees at least that, whichever node answers it. */
+class Positions {
+  /** Part of the header (`c` of the catalog, `3-` of a log) -> position. */
+  readonly #parts = new Map<string, number>();
+  header: Readonly<Record<string, string>> = {};
+
+  note(header: string | null): void {
+    if (header === null) return;
+    let isLater = false;
+    for (const part of header.split(",")) {
+      const [, name, at] = /^(c|\d+-)(\d+)$/.exec(part) ?? [];
+      if (name === undefined || Number(at) <= (this.#parts.get(name) ?? -1)) continue;
+      this.#parts.set(name, Number(at));
+      isLater = true;
+    }
+    if (isLater)
+      this.header = { [positionHeader]: Array.from(this.#parts, ([name, at]) => `${name}${at}`).join(",") };
   }
 }
 

@@ -95,7 +95,7 @@ export class CatalogLog {
   }
 
   async #apply(messages: readonly JsMsg[]): Promise<void> {
-    for (const message of messages) {
+    for (const message of messages.filter(({ subject }) => subject === catalogSubject)) {
       const { opId, change, crc32 } = decodeChange(message.data);
       // Trouble of this node decides nothing: it is tried again until it works.
       for (;;) {

@@ -30,8 +30,19 @@ import { logDiverged, logUnavailable } from "./errors.ts";
 import { type OwnMessage, RequestGroups } from "./group.ts";
 import { Healing, secretHeader } from "./healing.ts";
 import { Lag } from "./lag.ts";
+import { LogEnd } from "./log-end.ts";
 import { type Member, Members, type ToldPlace } from "./members.ts";
-import { catalogHeader, catalogStream, internalIdOf, logOf, logStream, logSubject } from "./names.ts";
+import {
+  catalogHeader,
+  catalogStream,
+  catalogSubject,
+  endId,
+  endSubject,
+  internalIdOf,
+  logOf,
+  logStream,
+  logSubject,
+} from "./names.ts";
 import { PlaceHistory } from "./place-history.ts";
 import { replicasAmong, replicationFactorDefault } from "./placement.ts";
 import { Publisher, wholeBytes } from "./publisher.ts";
@@ -70,6 +81,8 @@ export class Cluster implements ReplicatedLog {
   /** Collections, by internal id, that take no writes. */
   readonly diverged = new Map<string, QuiverError>();
   readonly #lag = new Lag();
+  readonly #catalogEnd: LogEnd;
+  readonly #logEnds: readonly LogEnd[];
   #catalog!: CatalogLog;
   #members!: Members;
   #healing!: Healing;
@@ -82,6 +95,11 @@ export class Cluster implements ReplicatedLog {
     this.#options = options;
     this.connection = connection;
     this.publisher = new Publisher({ ...connection, patienceMs, attemptMs });
+    this.#catalogEnd = new LogEnd(connection, catalogStream, endSubject(catalogSubject));
+    this.#logEnds = Array.from(
+      { length: connection.identity.logs },
+      (_, log) => new LogEnd(connection, logStream(log), logSubject(log, endId)),
+    );
   }
 
   /** Connects. @throws Error if no server answers, or the servers are not what a cluster needs */
@@ -243,6 +261,7 @@ export class Cluster implements ReplicatedLog {
     let last: Cursor | undefined;
     for (const message of messages) {
       const internalId = internalIdOf(message.subject);
+      if (internalId === endId) continue;
       await this.#catalog.reached(Number(message.headers?.get(catalogHeader) ?? 0));
       const decoded = await this.#decode(message, internalId);
       if (decoded === undefined) continue;
@@ -423,27 +442,14 @@ export class Cluster implements ReplicatedLog {
     this.#replica.see(internalId);
   }
 
-  #end: Promise<string> | undefined;
-
-  /** The end of all logs, asked once for all that wait. @throws log_unavailable */
-  end(internalId: string | undefined): Promise<string> {
-    this.#end ??= this.#askEnd(internalId).finally(() => {
-      this.#end = undefined;
-    });
-    return this.#end;
-  }
-
-  async #askEnd(internalId: string | undefined): Promise<string> {
-    const { manager } = this.connection;
-    const last = async (stream: string) => (await manager.streams.info(stream)).state.last_seq;
-    try {
-      const catalog = `c${await last(catalogStream)}`;
-      if (internalId === undefined) return catalog;
-      const log = logOf(internalId, this.identity.logs);
-      return `${catalog},${log}-${await last(logStream(log))}`;
-    } catch (error) {
-      throw logUnavailable((error as Error).message);
-    }
+  /** Positions behind what any node has acknowledged, of the catalog and of a collection's log. @throws log_unavailable */
+  async end(internalId: string | undefined): Promise<string> {
+    const log = internalId === undefined ? undefined : logOf(internalId, this.identity.logs);
+    const [catalog, position] = await Promise.all([
+      this.#catalogEnd.get(),
+      log === undefined ? undefined : this.#logEnds[log].get(),
+    ]);
+    return log === undefined ? `c${catalog}` : `c${catalog},${log}-${position}`;
   }
 
   /** Whether this node serves a collection, and is not too far behind the others. */

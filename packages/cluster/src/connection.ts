@@ -20,8 +20,10 @@ import {
   catalogStream,
   catalogSubject,
   clusterBucket,
+  endSubject,
   largeBucket,
   logStream,
+  logSubject,
   nodesBucket,
 } from "./names.ts";
 import { preflight, replicasError } from "./preflight.ts";
@@ -92,16 +94,19 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
 }
 
 const prepareMs = 60_000;
+const fewServersMs = 5_000;
 const againMs = 250;
 
 /** Nodes that start at once create the same things, and what is new has no leader for a moment: it is tried again. */
 async function prepared(nats: NatsConnection, options: ConnectionOptions): Promise<Connection> {
-  const until = performance.now() + prepareMs;
+  const begun = performance.now();
   for (;;) {
     try {
       return await prepare(nats, options);
     } catch (error) {
-      if (replicasError(error) !== error || performance.now() > until) throw error;
+      const waitedMs = performance.now() - begun;
+      // Servers that have just started do not know each other yet.
+      if (waitedMs > (replicasError(error) === error ? prepareMs : fewServersMs)) throw error;
       await delay(againMs);
     }
   }
@@ -129,17 +134,20 @@ async function prepare(nats: NatsConnection, options: ConnectionOptions): Promis
     ttl: nanos(options.keepMs),
   });
   const logs = Array.from({ length: identity.logs }, (_, log) =>
-    ensureStream(manager, logStream(log), `quiver.log.${log}.*`),
+    ensureStream(manager, logStream(log), [logSubject(log, "*")]),
   );
-  await Promise.all([ensureStream(manager, catalogStream, catalogSubject), ...logs]);
+  await Promise.all([
+    ensureStream(manager, catalogStream, [catalogSubject, endSubject(catalogSubject)]),
+    ...logs,
+  ]);
   return { nats, jetstream: client, manager, nodes, large, identity };
 }
 
-async function ensureStream(manager: JetStreamManager, name: string, subject: string): Promise<void> {
+async function ensureStream(manager: JetStreamManager, name: string, subjects: string[]): Promise<void> {
   try {
     await manager.streams.add({
       name,
-      subjects: [subject],
+      subjects,
       num_replicas: replicas,
       storage: StorageType.File,
       discard: DiscardPolicy.New,

@@ -6,6 +6,9 @@ export const logStream = (log: number): string => `quiver-log-${log}`;
 /** Under which messages of a collection are published. */
 export const logSubject = (log: number, internalId: string): string => `quiver.log.${log}.${internalId}`;
 export const internalIdOf = (subject: string): string => subject.slice(subject.lastIndexOf(".") + 1);
+/** Messages without contents, by which the end of a log is found (log-end.ts). */
+export const endId = "end";
+export const endSubject = (subject: string): string => `${subject}.${endId}`;
 /** Messages that are too large for the log. */
 export const largeBucket = "quiver-large";
 /** Which nodes live, and how far they are. */

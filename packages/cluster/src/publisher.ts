@@ -21,6 +21,9 @@ const messageBytesMax = 4 * 1024 * 1024;
 /** The first byte of what stands for a large message; a message begins with its form, 1. */
 const largeMark = 0x7b;
 
+/** For so long a failure is told, if nothing was published since. */
+const unansweredMs = 15_000;
+
 export type PublisherOptions = {
   readonly jetstream: JetStreamClient;
   readonly large: ObjectStore;
@@ -33,11 +36,15 @@ export class Publisher {
   readonly #options: PublisherOptions;
   /** Milliseconds of the latest acknowledgements. */
   readonly lastMs: number[] = [];
-  /** Whether the last message got an answer. */
-  isAnswered = true;
+  #failedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+  }
+
+  /** Whether no message was left without an answer lately. */
+  get isAnswered(): boolean {
+    return performance.now() - this.#failedMs > unansweredMs;
   }
 
   /**
@@ -60,7 +67,7 @@ export class Publisher {
     for (let waitMs = 50; ; waitMs = Math.min(1_000, waitMs * 2)) {
       const leftMs = patienceMs - (performance.now() - begun);
       if (isOver()) return;
-      if (leftMs <= 0) this.isAnswered = false;
+      if (leftMs <= 0) this.#failedMs = performance.now();
       if (leftMs <= 0) throw logUnavailable(why, isUncertain ? "unknown" : "no");
       try {
         const message = headers();
@@ -71,7 +78,7 @@ export class Publisher {
           timeout: Math.max(50, Math.min(this.#options.attemptMs, leftMs)),
           retries: 0,
         });
-        this.isAnswered = true;
+        this.#failedMs = Number.NEGATIVE_INFINITY;
         this.lastMs.push(performance.now() - begun);
         if (this.lastMs.length > 256) this.lastMs.shift();
         return;

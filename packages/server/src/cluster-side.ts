@@ -7,10 +7,11 @@
 // Nodes give each other copies of collections here, for the secret of the cluster.
 
 import { timingSafeEqual } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import type { Cluster } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
+import type { CatalogEntry } from "@quiverdb/engine/database/replication";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
@@ -44,13 +45,35 @@ export class ClusterSide {
     const name = collectionOf(request.url ?? "");
     if (name === undefined || request.headers[hopHeader] !== undefined) return false;
     const entry = this.#cluster.entryOf(name);
-    if (entry === undefined || this.#cluster.serves(entry.internalId)) return false;
-    const now = performance.now();
-    const able = this.#cluster.servingNodes(entry).filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
-    const target = able[Math.floor(Math.random() * able.length)];
-    if (target === undefined) return false;
+    if (entry === undefined) return false;
+    const isServed = this.#cluster.serves(entry.internalId);
+    const isOfOne = ofOneNode.test(request.url ?? "");
+    if (isServed && !isOfOne) return false;
+    const able = this.#ableNodes(entry);
+    const target = isOfOne
+      ? able.toSorted((a, b) => (a.node < b.node ? -1 : 1))[0]
+      : able[Math.floor(Math.random() * able.length)];
+    if (target === undefined || (isOfOne && isServed && this.#cluster.node < target.node)) return false;
     this.#to(target)(request, response);
     return true;
+  }
+
+  /** The other nodes that serve a collection and can be reached. */
+  #ableNodes(entry: CatalogEntry): Member[] {
+    const now = performance.now();
+    return this.#cluster.servingNodes(entry).filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
+  }
+
+  /** Loads or unloads the collection on the other nodes, too, when one is asked. A node that cannot be reached keeps what it has. */
+  async #everywhere(
+    { headers, method = "POST", url = "" }: IncomingMessage,
+    entry: CatalogEntry,
+  ): Promise<void> {
+    const sent = new Headers({ [hopHeader]: "1" });
+    if (headers.authorization !== undefined) sent.set("authorization", headers.authorization);
+    await Promise.allSettled(
+      this.#ableNodes(entry).map((node) => fetch(node.url + url, { method, headers: sent })),
+    );
   }
 
   #to({ url }: Member): Forward {
@@ -67,10 +90,18 @@ export class ClusterSide {
    * Resolves when this node has what a request must see; undefined if it has already.
    * @throws invalid_request, log_unavailable
    */
-  before({ headers, params }: FastifyRequest): Promise<void> | undefined {
+  before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
+    const { collection_id: name } = params as { collection_id?: string };
+    const seen = this.#seen(headers, name);
+    const entry = name === undefined ? undefined : this.#cluster.entryOf(name);
+    if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
+      return seen;
+    return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});
+  }
+
+  #seen(headers: IncomingHttpHeaders, name: string | undefined): Promise<void> | undefined {
     const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
     if (position === undefined && consistency === undefined) return undefined;
-    const { collection_id: name } = params as { collection_id?: string };
     const internalId = name === undefined ? undefined : this.#cluster.entryOf(name)?.internalId;
     if (consistency === undefined || consistency === "eventual")
       return this.#reached(String(position), internalId);
@@ -138,6 +169,11 @@ export class ClusterSide {
     return this.#cluster.degraded();
   }
 }
+
+/** Of what is in the memory of each node. */
+const ofAllNodes = /\/(?:load|unload)(?:\?|$)/;
+/** How far the indexing of a transaction is differs from node to node: one tells it, of those that live. */
+const ofOneNode = /\/transactions\/[^/?]+\/status(?:\?|\/|$)/;
 
 const named = /^\/vectordb\/collections\/([^/?#]+)/;
 

@@ -11,6 +11,7 @@ import { expect } from "vitest";
 import type { ServerConfig } from "../src/config.ts";
 import type { RunningServer } from "../src/running-server.ts";
 import { startServer } from "../src/server.ts";
+import { endNodes, inCluster, startNodes } from "./nodes.ts";
 
 export const adminKey = "test-admin-key";
 
@@ -66,7 +67,8 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
   const authFailuresMax = 1_000_000;
   const servingThreads =
     config.clock === undefined ? Number(process.env.QUIVER_TEST_SERVING_THREADS ?? 0) : 0;
-  const server = await startServer({
+  const isNodes = inCluster && config.clock === undefined;
+  const server = await (isNodes ? startNodes : startServer)({
     port: 0,
     dataDir,
     adminKey,
@@ -76,6 +78,9 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
     ...config,
   });
 
+  const urls = "urls" in server ? (server.urls as string[]) : [server.url];
+  let asked = 0;
+  let position: string | undefined;
   const ask = async (path: string, { method, body, raw, headers = {}, key = adminKey }: Ask = {}) => {
     const sent = new Headers({ "content-type": "application/json" });
     if (key !== null) sent.set("authorization", `Bearer ${key}`);
@@ -84,12 +89,15 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       else sent.set(name, value);
     }
     const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
-    const response = await fetch(`${server.url}${path}`, {
+    // A cluster is read where it was not written.
+    if (position !== undefined) sent.set("x-quiver-position", position);
+    const response = await fetch(`${urls[asked++ % urls.length]}${path}`, {
       method: method ?? (content === undefined ? "GET" : "POST"),
       headers: sent,
       body: content,
       redirect: "manual",
     });
+    position = later(position, response.headers.get("x-quiver-position"));
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     return {
@@ -143,7 +151,9 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       // Their status changes in the background: building goes on, and recall is measured again.
       const found = Object.entries((await call("getIndexes", { collection_id })).json);
       const indexes = found.map(([kind, index]) => ({ kind, ...(index as object), status: undefined }));
-      return { version, detail: { ...detail, loaded: undefined }, transactions, collections, indexes };
+      // Files differ from node to node.
+      const local = { loaded: undefined, ...(inCluster && { disk_bytes: undefined }) };
+      return { version, detail: { ...detail, ...local }, transactions, collections, indexes };
     },
     connect: () =>
       new Promise((resolve, reject) => {
@@ -152,9 +162,20 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       }),
     async end() {
       await server.close();
+      await endNodes(dataDir);
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** The later of two positions, part by part. */
+function later(a: string | undefined, b: string | null): string | undefined {
+  const parts = new Map<string, number>();
+  for (const part of [a ?? "", b ?? ""].join(",").split(",").filter(Boolean)) {
+    const [, name, at] = /^(c|\d+-)(\d+)$/.exec(part) ?? [];
+    if (name !== undefined) parts.set(name, Math.max(parts.get(name) ?? 0, Number(at)));
+  }
+  return parts.size === 0 ? undefined : Array.from(parts, ([name, at]) => `${name}${at}`).join(",");
 }
 
 /** Path of an endpoint with its parameters percent-encoded. */

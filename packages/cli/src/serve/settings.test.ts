@@ -83,6 +83,14 @@ it("takes every setting from each of the three sources", () => {
     memoryBudget: ["2GiB", 2 * 1024 ** 3],
     transactionIdle: ["30m", 1_800_000],
     versionsKept: ["50", 50],
+    cluster: ["nats://a:4222", ["nats://a:4222"]],
+    node: ["n1", "n1"],
+    advertise: ["http://a:8443", "http://a:8443"],
+    clusterCreds: ["/nats/creds", "/nats/creds"],
+    clusterCa: ["/nats/ca.pem", "/nats/ca.pem"],
+    clusterMonitor: ["http://a:8222", ["http://a:8222"]],
+    clusterLogs: ["4", 4],
+    allowUnverifiedSync: ["true", true],
   };
   expect(Object.keys(samples).sort()).toEqual(settings.map(({ key }) => key).sort());
   for (const { key, env, option } of settings) {

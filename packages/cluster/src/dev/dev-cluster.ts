@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { freePorts, NatsServers, type ServersOptions } from "./servers.ts";
+import { freePorts, killProcess, NatsServers, type ServersOptions } from "./servers.ts";
 
 export type DevOptions = {
   /** The program nats-server. */
@@ -148,14 +148,8 @@ export class DevCluster {
 
   /** Ends all processes at once. */
   kill(): void {
-    for (const { pid } of [...this.nodes, ...this.servers.servers]) {
-      try {
-        if (pid !== undefined) process.kill(pid, "SIGKILL");
-      } catch (error) {
-        // It has ended already.
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
+    for (const { pid } of this.nodes) killProcess(pid);
+    this.servers.kill();
   }
 
   async stop(): Promise<void> {
