@@ -33,6 +33,11 @@ const campaigns = new Map<string, Program>([
     "--judge --figures",
   ),
   campaign("backup", "120 backups, full and incremental, of a server that is killed under load", "--figures"),
+  campaign(
+    "cluster",
+    "500 faults of nodes and NATS servers under load, checked for a serial order; needs nats-server, takes hours",
+    "--faults 500 --figures",
+  ),
   campaign("corruption", "300 damaged places of a data directory, with check and repair", "--figures"),
   campaign(
     "failing-disks",

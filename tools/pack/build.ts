@@ -104,7 +104,7 @@ function loadedModules(): Set<string> {
 
 /** The modules of the protocol that are loaded without the engine, by the client or by a package that depends on it. */
 function protocolOfClient(): Set<string> {
-  const needsEngine = /^(database|server|engine|kernels)\//;
+  const needsEngine = /^(database|server|cluster|engine|kernels)\//;
   const enters = (module: string) => !needsEngine.test(module);
   const loaded = reachable(compiled, roots, ".js", enters);
   return new Set([...loaded].filter((module) => module.startsWith("protocol/")));

@@ -91,7 +91,7 @@ export function manifestOf(name: PackageName, root: string, files: readonly stri
   const { version, license } = read("package.json") as { version: string; license: string };
   const versions: Record<string, string> = Object.assign(
     {},
-    ...["protocol", "engine", "server", "import", "mcp", "cli"].map(
+    ...["protocol", "engine", "cluster", "server", "import", "mcp", "cli"].map(
       (folder) => read(`packages/${folder}/package.json`).dependencies,
     ),
   );

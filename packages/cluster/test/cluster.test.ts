@@ -287,6 +287,9 @@ describe.skipIf(missing !== undefined)(
         nodes: { node: string; alive: boolean }[];
       };
       expect(status.nodes.find(({ node }) => node === "n2")).toMatchObject({ alive: false });
+      const metrics = await (await fetch(`http://127.0.0.1:${ports[0]}/metrics`)).text();
+      expect(metrics).toMatch(/quiver_cluster_node_alive\{node="n2"\} 0/);
+      expect(metrics).toMatch(/quiver_cluster_publish_seconds 0\.\d+/);
       await start(1);
       await expect.poll(ready).toEqual({ status: "ready" });
     });

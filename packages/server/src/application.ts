@@ -354,7 +354,10 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     await registerOpenapi(app, parts.version);
     registerOperations(app, { ...endpoints, database, audit });
     registerHealth(app, database, config.clock, () => cluster?.degraded());
-    cluster?.register(app);
+    if (cluster !== undefined) {
+      cluster.register(app);
+      metrics.describeCluster(() => cluster.status());
+    }
     metrics.register(app, owner.threadMetrics, config.clock, (err) =>
       parts.log.logger.error({ err }, "the metrics of the last hour could not be read"),
     );

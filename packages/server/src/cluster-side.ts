@@ -9,7 +9,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import type { Cluster } from "@quiverdb/cluster/cluster";
+import type { Cluster, ClusterStatus } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
 import { QuiverError } from "@quiverdb/protocol/errors";
@@ -162,6 +162,10 @@ export class ClusterSide {
     const secret = Buffer.from(this.#cluster.identity.secret);
     if (given.length === secret.length && timingSafeEqual(given, secret)) return;
     throw new QuiverError("forbidden", "This path is for the nodes of the cluster.");
+  }
+
+  status(): ClusterStatus {
+    return this.#cluster.status();
   }
 
   /** What is wrong with the cluster, in numbers; undefined if nothing is. */

@@ -49,6 +49,11 @@ export type Target = {
   url(): string;
   /** Resolves when the old server is certainly dead and another one is ready. */
   again(): Promise<void>;
+  /**
+   * Of a cluster, whose nodes go on when one ends. Requests see what others were told, and transactions whose clients have lost them are
+   * aborted when they are idle.
+   */
+  readonly isCluster?: boolean;
 };
 
 type Answer = {
@@ -77,6 +82,9 @@ class Impossible extends Error {
 }
 
 export type Random = () => number;
+
+/** In the answer of a node whose log did not answer, or of one that has passed a request on. */
+const mayBeApplied = /"applied":"unknown"|is not known/;
 
 /** One client, which sends one request after another. */
 export class Client {
@@ -110,7 +118,11 @@ export class Client {
     try {
       const response = await fetch(`${this.#target.url()}${collectionPath}${path}`, {
         method,
-        headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+        headers: {
+          authorization: `Bearer ${adminKey}`,
+          "content-type": "application/json",
+          ...(this.#target.isCluster && { "x-quiver-consistency": "strict" }),
+        },
         body: body === undefined ? undefined : JSON.stringify(body),
         signal: AbortSignal.timeout(120_000),
       });
@@ -122,10 +134,12 @@ export class Client {
         begins,
         ends: performance.now(),
       };
-      // Rejected because the server is stopping: nothing was done.
+      // Rejected because the server is stopping: nothing was done, unless a node says that it does not know.
       if (response.status === 503) await this.#target.again();
+      if (response.status === 503 && mayBeApplied.test(text)) throw new Unknown(begins, performance.now());
       return answer;
     } catch (error) {
+      if (error instanceof Unknown) throw error;
       if ((error as Error).name === "TimeoutError") throw new Impossible(`${method} ${path} got no answer`);
       await this.#target.again();
       throw new Unknown(begins, performance.now());
@@ -227,6 +241,11 @@ export class Client {
     if (answer?.status === 404) this.#saw("a delete that finds nothing", answer, [[key, absent]]);
   }
 
+  /** Status of a transaction that was aborted because it was idle during a fault. */
+  get #expired(): number[] {
+    return this.#target.isCluster ? [400] : [];
+  }
+
   async #transact(): Promise<void> {
     const begun = await this.#ask("POST", "/transactions");
     if (!this.#expect(begun, "begin", 200, 409)) {
@@ -251,12 +270,13 @@ export class Client {
         this.#random() < 0.5
           ? await this.#ask("POST", `${path}/upsert`, { vectors: keys.map((key) => recordOf(key, stamp)) })
           : await this.#addAll(path, keys, stamp);
-      if (!this.#expect(staged, "upsert in a transaction", 200)) return;
+      if (!this.#expect(staged, "upsert in a transaction", 200, ...this.#expired)) return;
       for (const key of keys) sets.set(key, stamp);
     }
     if (this.#random() < 0.15) {
       const aborted = await this.#ask("POST", `${path}/abort`);
-      if (this.#expect(aborted, "abort", 204)) this.#recording.count("aborted transactions");
+      if (this.#expect(aborted, "abort", 204, ...this.#expired))
+        this.#recording.count("aborted transactions");
       return;
     }
     const commit = await this.#write(
@@ -264,6 +284,7 @@ export class Client {
       { sets: [...sets], needs: [] },
       () => this.#ask("POST", `${path}/commit`),
       204,
+      ...this.#expired,
     );
     if (commit?.status === 204) await this.#askVersion(path, stamp, commit);
   }
@@ -483,7 +504,9 @@ export class Client {
     this.#expect(deleted, "delete index", 204, 404);
     // A server that is being stopped refuses it: the next one still has the index.
     if (deleted.status === 503) return;
-    this.#expect(await this.#ask("POST", `/indexes/${path}`, indexBodies[path]), "create index", 201);
+    const created = await this.#ask("POST", `/indexes/${path}`, indexBodies[path]);
+    // A cluster may have created it by a request of before whose outcome was unknown.
+    this.#expect(created, "create index", 201, ...(this.#target.isCluster ? [409] : []));
     this.#recording.count("indexes deleted and built anew");
   }
 }

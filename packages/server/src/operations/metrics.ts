@@ -3,6 +3,7 @@
 // Labels are routes (never paths), methods, statuses and collection names: few values each. The resources of the process are measured once,
 // however many servers run in it.
 
+import type { ClusterStatus } from "@quiverdb/cluster/cluster";
 import {
   type Database,
   type DatabaseStatistics,
@@ -34,6 +35,8 @@ const keptOf = (registry: Registry): Promise<Metric[]> =>
   );
 
 let processMetrics: Registry | undefined;
+
+type ClusterNode = ClusterStatus["nodes"][number];
 
 /** Memory, processor time, event loop lag and garbage collection of this process. */
 function processRegistry(): Registry {
@@ -110,6 +113,50 @@ export class Metrics {
     this.#gauge("quiver_answers_bytes", "Bytes of responses that clients have not read yet.", answerBytes);
     this.#gauge("quiver_request_bodies_bytes", "Bytes of request bodies in memory.", bodyBytes);
     this.#describe(database);
+  }
+
+  /** The gauges of a node of a cluster. @param status of the cluster as this node sees it */
+  describeCluster(status: () => ClusterStatus): void {
+    const nodeGauge = (name: string, help: string, read: (node: ClusterNode) => number | undefined) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ["node"] as const,
+        registers: [this.#registry],
+        collect() {
+          this.reset();
+          for (const node of status().nodes) {
+            const value = read(node);
+            if (value !== undefined) this.set({ node: node.node }, value);
+          }
+        },
+      });
+    nodeGauge("quiver_cluster_node_alive", "1 if the node has told of itself lately.", ({ alive }) => +alive);
+    nodeGauge(
+      "quiver_cluster_catalog_position",
+      "The catalog's position at the node.",
+      ({ catalog }) => catalog,
+    );
+    nodeGauge(
+      "quiver_cluster_log_position",
+      "The sum of the positions of all logs up to which the node has applied everything.",
+      ({ logs }) => logs?.reduce((sum, position) => sum + position, 0),
+    );
+    nodeGauge(
+      "quiver_cluster_collections_copied",
+      "Collections that the node should serve and copies from another one.",
+      (node) => node.not_served?.length,
+    );
+    this.#gauge(
+      "quiver_cluster_publish_seconds",
+      "Seconds until the log has acknowledged a message, median of the latest.",
+      () => (status().publish_ms.p50 ?? 0) / 1_000,
+    );
+    this.#gauge(
+      "quiver_cluster_collections_diverged",
+      "Collections that take no writes because their replicas differ.",
+      () => status().collections.filter(({ diverged }) => diverged !== undefined).length,
+    );
   }
 
   #describe(database: Database): void {

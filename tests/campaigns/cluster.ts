@@ -1,0 +1,287 @@
+// Does a cluster lose, split or half show anything, whatever fails?
+//
+// Concurrent clients write, commit transactions, read and search at all nodes, each request at the next one, with strict reads
+// (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, all at once, and lose their disks. The history must have
+// a serial order (histories/checker), and in the end all replicas must have one state.
+//
+//   node tools/launch.mjs run tests/campaigns/cluster.ts --faults 20
+
+import { rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
+import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
+import { randomNumbers } from "@quiverdb/kernels/random";
+import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import type { Figures } from "./figures.ts";
+import { check } from "./histories/checker.ts";
+import { Client, collectionPath, indexBodies, keyCount, Recording } from "./histories/clients.ts";
+import { versionFault } from "./histories/versions.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+
+export const missingNats = (): string | null => {
+  const found = findNatsServer(join(root, ".cache"));
+  return "missing" in found ? found.missing : null;
+};
+
+export type ClusterHistoryOptions = {
+  readonly seed: number;
+  readonly faults: number;
+  readonly writers: number;
+  readonly readers: number;
+  readonly say: Say;
+};
+
+/** A fault: what it does, and how it ends. */
+type Fault = {
+  readonly what: string;
+  run(cluster: DevCluster, pick: (count: number) => number): Promise<void>;
+};
+
+const downMs = (pick: (count: number) => number): number => 200 + 400 * pick(10);
+
+const faults: readonly Fault[] = [
+  {
+    what: "nodes killed",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      await node.stop("SIGKILL");
+      await sleep(downMs(pick));
+      node.start();
+    },
+  },
+  {
+    what: "nodes stopped",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      await node.stop();
+      await sleep(downMs(pick));
+      node.start();
+    },
+  },
+  {
+    what: "nodes paused",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      node.pause();
+      await sleep(2 * downMs(pick));
+      node.resume();
+    },
+  },
+  {
+    what: "nodes that lost their disk",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      await node.stop("SIGKILL");
+      rmSync(node.directory, { recursive: true, force: true });
+      await sleep(downMs(pick));
+      node.start();
+    },
+  },
+  {
+    what: "servers killed",
+    async run({ servers: { servers } }, pick) {
+      const server = servers[pick(servers.length)];
+      await server.stop("SIGKILL");
+      await sleep(downMs(pick));
+      server.start();
+    },
+  },
+  {
+    what: "servers paused",
+    async run({ servers: { servers } }, pick) {
+      const server = servers[pick(servers.length)];
+      server.pause();
+      await sleep(2 * downMs(pick));
+      server.resume();
+    },
+  },
+  {
+    what: "times that all servers were killed",
+    async run({ servers: { servers } }, pick) {
+      await Promise.all(servers.map((server) => server.stop("SIGKILL")));
+      await sleep(downMs(pick));
+      for (const server of servers) server.start();
+    },
+  },
+  {
+    what: "times that all nodes were killed",
+    async run({ nodes }, pick) {
+      await Promise.all(nodes.map((node) => node.stop("SIGKILL")));
+      await sleep(downMs(pick));
+      for (const node of nodes) node.start();
+    },
+  },
+  {
+    what: "servers that lost their disk",
+    async run({ servers: { servers } }, pick) {
+      const server = servers[pick(servers.length)];
+      await server.stop("SIGKILL");
+      server.wipe();
+      await sleep(downMs(pick));
+      server.start();
+    },
+  },
+];
+
+/** A message that was being published when its node ended, or was paused, is in the log by then, or never will be. */
+const settledMs = 1_500;
+
+export async function clusterHistories(options: ClusterHistoryOptions): Promise<Figures> {
+  const { seed, say } = options;
+  const found = findNatsServer(join(root, ".cache"));
+  if ("missing" in found) throw new Error(found.missing);
+  using folder = new TemporaryFolder("cluster");
+  const random = randomNumbers(seed);
+  const pick = (count: number) => Math.floor(random() * count);
+  const cluster = await DevCluster.start({
+    nats: found.path,
+    directory: folder.path,
+    quiver: [process.execPath, join(root, "packages/cli/src/main.ts")],
+    args: ["--no-console", "--transaction-idle", "20s"],
+  });
+  const recording = new Recording();
+  const counts = new Map<string, number>();
+  let back: Promise<void> = Promise.resolve();
+  try {
+    await prepare(cluster.urls[0]);
+    let isOver = false;
+    const kinds = [
+      ...new Array<"writes">(options.writers).fill("writes"),
+      ...new Array<"reads">(options.readers).fill("reads"),
+      "disturbs" as const,
+    ];
+    const clients = kinds.map((kind, i) => {
+      let asked = i;
+      const target = {
+        url: () => cluster.urls[asked++ % cluster.urls.length],
+        again: () => back,
+        isCluster: true,
+      };
+      return new Client(i, target, recording, randomNumbers(seed * 1_000 + i)).run(kind, () => isOver);
+    });
+    const failed = Promise.all(clients).then(() => undefined);
+    failed.catch(() => {
+      isOver = true;
+    });
+    for (let i = 0; i < options.faults && !isOver; i++) {
+      await sleep(500 + 200 * pick(10));
+      // Each kind comes, in another order in each round.
+      const fault = faults[(i + (seed % faults.length)) % faults.length];
+      counts.set(fault.what, (counts.get(fault.what) ?? 0) + 1);
+      back = (async () => {
+        await fault.run(cluster, pick);
+        await healed(cluster);
+        await sleep(settledMs);
+      })();
+      await back;
+      say(`${i + 1} faults, ${recording.operations.length} operations: ${fault.what}`);
+    }
+    await sleep(1_000);
+    isOver = true;
+    await failed;
+    await equal(cluster);
+    return verdict(options, recording, counts);
+  } finally {
+    await back.catch(() => undefined);
+    await cluster.stop();
+  }
+}
+
+async function send(url: string, method: string, path: string, body?: unknown): Promise<string> {
+  const answer = await fetch(url + path, {
+    method,
+    headers: { "content-type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(30_000),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path} is answered ${answer.status}: ${text}`);
+  return text;
+}
+
+async function prepare(url: string): Promise<void> {
+  await send(url, "POST", "/vectordb/collections", {
+    name: "history",
+    dense_vector: { enabled: true, dimension: 2 },
+    sparse_vector: { enabled: true },
+    tf_idf_options: { enabled: true },
+    config: {},
+    store_raw_text: true,
+  });
+  for (const [kind, body] of Object.entries(indexBodies))
+    await send(url, "POST", `${collectionPath}/indexes/${kind}`, body);
+}
+
+/** How long a cluster may take to be whole again after a fault. */
+const healedMs = 120_000;
+
+/** Resolves when all servers and nodes serve, and a strict read works at each node. */
+async function healed(cluster: DevCluster): Promise<void> {
+  const until = performance.now() + healedMs;
+  let why = "";
+  for (;;) {
+    try {
+      await cluster.servers.ready();
+      await Promise.all(cluster.nodes.map((node) => node.ready()));
+      for (const url of cluster.urls) {
+        const answer = await fetch(`${url}${collectionPath}/versions/current`, {
+          headers: { "x-quiver-consistency": "strict" },
+          signal: AbortSignal.timeout(20_000),
+        });
+        if (!answer.ok) throw new Error(`${url} answers ${answer.status}: ${await answer.text()}`);
+      }
+      return;
+    } catch (error) {
+      why = (error as Error).message;
+      if (performance.now() > until) throw new Error(`the cluster is not whole after two minutes: ${why}`);
+      await sleep(250);
+    }
+  }
+}
+
+/** @throws unless all replicas have one state */
+async function equal(cluster: DevCluster): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    const { collections } = JSON.parse(await send(cluster.urls[0], "POST", "/cluster/check")) as {
+      collections: { name: string; outcome: string }[];
+    };
+    if (collections.every(({ outcome }) => outcome === "equal")) return;
+    if (attempt === 20) throw new Error(`replicas differ: ${JSON.stringify(collections)}`);
+    await sleep(500);
+  }
+}
+
+function verdict(
+  { faults: faultCount, writers, readers, say }: ClusterHistoryOptions,
+  { operations, told, versionOfStamp, counts }: Recording,
+  faultCounts: ReadonlyMap<string, number>,
+): Figures {
+  const begun = performance.now();
+  const found = check(operations, keyCount);
+  if (!found.isExplained) throw new Error(`no serial order explains ${found.why}`);
+  const fault = versionFault(told, operations, versionOfStamp);
+  if (fault !== undefined) throw new Error(fault);
+  say(`checked in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  const sum = (pattern: RegExp) =>
+    [...counts].filter(([what]) => pattern.test(what)).reduce((total, [, n]) => total + n, 0);
+  return {
+    "clients: writing, reading, disturbing": `${writers}, ${readers}, 1`,
+    faults: faultCount,
+    ...Object.fromEntries(faultCounts),
+    "operations in the history": operations.length,
+    "transactions committed, aborted": `${sum(/^commit$/)}, ${sum(/^aborted/)}`,
+    "writes of unknown outcome": operations.filter((each) => each.kind === "write" && !each.isKnown).length,
+    "reads that no serial order explains": 0,
+    "replicas with another state": 0,
+  };
+}
+
+if (import.meta.main)
+  await command({
+    name: "cluster",
+    options: { faults: 20, writers: 4, readers: 4 },
+    skip: missingNats,
+    run: (options) => clusterHistories({ ...options, say }),
+  });
