@@ -7,10 +7,10 @@
 // nats-server is too old. The mirror is that of this system; lists and states of apt have directories of their own.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { findNatsServer } from "../packages/cluster/src/dev/nats-server.ts";
+import { fetchedPath, findNatsServer } from "../packages/cluster/src/dev/nats-server.ts";
 
 const cache = resolve(import.meta.dirname, "../.cache");
 const { values } = parseArgs({ options: { suite: { type: "string" } } });
@@ -25,12 +25,10 @@ if ("path" in found && values.suite === undefined) {
     process.exit(1);
   }
   fetchPackage(mirror, values.suite ?? "trixie");
-  const fetched = findNatsServer(cache);
-  if ("missing" in fetched) {
-    console.error(fetched.missing);
-    process.exit(1);
-  }
-  console.log(`nats-server ${fetched.version}: ${fetched.path}`);
+  console.log(
+    execFileSync(fetchedPath(cache), ["--version"], { encoding: "utf8" }).trim(),
+    fetchedPath(cache),
+  );
 }
 
 function hasProgram(name: string): boolean {
@@ -62,7 +60,6 @@ function fetchPackage(mirror: string, suite: string): void {
   console.log(`fetching the package nats-server of Debian ${suite}`);
   const directory = join(cache, "nats");
   const apt = join(cache, "nats-apt");
-  rmSync(directory, { recursive: true, force: true });
   for (const each of ["lists/partial", "cache/archives/partial", "etc"])
     mkdirSync(join(apt, each), { recursive: true });
   const keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -79,10 +76,14 @@ function fetchPackage(mirror: string, suite: string): void {
     "APT::Sandbox::User": "root",
   }).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
   const run = (program: string, args: string[]) => execFileSync(program, args, { cwd: apt, stdio: "pipe" });
-  run("apt-get", [...options, "update"]);
-  run("apt-get", [...options, "download", "nats-server"]);
+  const retrying = [...options, "-o", "Acquire::Retries=3"];
+  run("apt-get", [...retrying, "update"]);
+  run("apt-get", [...retrying, "download", "nats-server"]);
   const archive = readdirSync(apt).find((name) => /^nats-server_.*\.deb$/.test(name));
   if (archive === undefined) throw new Error("apt-get has fetched no package");
-  run("dpkg-deb", ["-x", archive, directory]);
+  const unpacked = join(apt, "unpacked");
+  run("dpkg-deb", ["-x", archive, unpacked]);
+  rmSync(directory, { recursive: true, force: true });
+  renameSync(unpacked, directory);
   rmSync(apt, { recursive: true, force: true });
 }

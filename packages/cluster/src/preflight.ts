@@ -57,22 +57,24 @@ type JetStreamReport = {
 };
 
 async function requireSync(nats: NatsConnection, options: PreflightOptions): Promise<void> {
-  const reports = await syncReports(nats, options.monitors ?? usualMonitors(nats));
-  const lazy = reports.find(({ config }) => config?.sync_always !== true);
-  if (reports.length > 0 && lazy === undefined) return;
-  if (lazy !== undefined)
+  const { reports, silent } = await syncReports(nats, options.monitors ?? usualMonitors(nats));
+  if (reports.some(({ config }) => config?.sync_always !== true))
     throw new Error(
       "a NATS server does not sync each message, so it can lose what it has acknowledged when several servers fail at once; write sync_interval: always into the jetstream block of all servers",
     );
-  if (options.allowUnverifiedSync) return;
+  if (silent.length === 0 || options.allowUnverifiedSync) return;
   throw new Error(
-    "the NATS servers do not tell how they sync: neither their monitoring (--cluster-monitor) nor the system account answers; set sync_interval: always on all of them, and give --allow-unverified-sync",
+    `it is unknown how the NATS servers sync: the system account does not answer, nor does the monitoring at ${silent.join(", ")} (http: 8222 in the configuration, --cluster-monitor here); set sync_interval: always on all servers, and give --allow-unverified-sync`,
   );
 }
 
 const askMs = 1_000;
 
-async function syncReports(nats: NatsConnection, monitors: readonly string[]): Promise<JetStreamReport[]> {
+/** What the servers tell, and the monitoring addresses that do not answer, if all have to be asked there. */
+async function syncReports(
+  nats: NatsConnection,
+  monitors: readonly string[],
+): Promise<{ reports: JetStreamReport[]; silent: string[] }> {
   const reports: JetStreamReport[] = [];
   try {
     const answers = await nats.requestMany("$SYS.REQ.SERVER.PING.JSZ", "{}", {
@@ -86,16 +88,18 @@ async function syncReports(nats: NatsConnection, monitors: readonly string[]): P
   } catch {
     // Not the system account: monitoring is asked.
   }
-  if (reports.length > 0) return reports;
+  if (reports.length >= serversMin) return { reports, silent: [] };
+  const silent: string[] = [];
   for (const url of monitors) {
     try {
       const answer = await fetch(`${url}/jsz?config=true`, { signal: AbortSignal.timeout(askMs) });
-      if (answer.ok) reports.push((await answer.json()) as JetStreamReport);
+      if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
+      reports.push((await answer.json()) as JetStreamReport);
     } catch {
-      // That server has no monitoring there.
+      silent.push(url);
     }
   }
-  return reports;
+  return { reports, silent };
 }
 
 /** Where monitoring usually is. */

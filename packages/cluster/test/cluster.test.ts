@@ -206,7 +206,7 @@ describe.skipIf(missing !== undefined)(
       const transaction = await collection.transaction();
       await transaction.upsert(records(20, 5));
       await start(2);
-      expect(await at(2).collection("away").count()).toBe(20);
+      await expect.poll(() => at(2).collection("away").count()).toBe(20);
       await stop(2);
       rmSync(join(directory, "n3"), { recursive: true });
       await start(2);

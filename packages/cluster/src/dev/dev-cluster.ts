@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { freePorts, killProcess, NatsServers, type ServersOptions } from "./servers.ts";
+import { endingWithParent, freePorts, killProcess, NatsServers, type ServersOptions } from "./servers.ts";
 
 export type DevOptions = {
   /** The program nats-server. */
@@ -58,7 +58,7 @@ export class DevNode {
   start(env: Readonly<Record<string, string>> = {}): void {
     const [program, ...first] = this.#command;
     const log = openSync(this.#log, "a");
-    this.#process = spawn(program, [...first, ...this.#args], {
+    this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
       env: { ...process.env, ...env },
     });

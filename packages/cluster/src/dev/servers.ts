@@ -3,7 +3,7 @@
 // One cluster on 127.0.0.1, each server with a directory and ports of its own. A server keeps both when it is started again.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -46,7 +46,9 @@ export class NatsServer {
   }
 
   start(): void {
-    this.#process = spawn(this.#program, ["-c", this.#configuration], { stdio: "ignore" });
+    this.#process = spawn(...endingWithParent(this.#program, ["-c", this.#configuration]), {
+      stdio: "ignore",
+    });
   }
 
   /** @param signal SIGTERM lets it finish, SIGKILL does not */
@@ -198,4 +200,11 @@ export function killProcess(pid: number | undefined): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
+}
+
+/** The command of a process that the kernel kills when this process ends, however it ends; Linux has that, by a program of util-linux. */
+export function endingWithParent(program: string, args: readonly string[]): [string, string[]] {
+  const wrapper = "/usr/bin/setpriv";
+  if (process.platform !== "linux" || !existsSync(wrapper)) return [program, [...args]];
+  return [wrapper, ["--pdeathsig", "KILL", program, ...args]];
 }

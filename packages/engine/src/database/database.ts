@@ -23,7 +23,7 @@ import { Writer } from "../runtime/writer.ts";
 import { makeCatalog } from "./catalog.ts";
 import type { Database, DatabaseLog } from "./contract.ts";
 import { OpenDatabase, type OpenOptions } from "./open-database.ts";
-import type { ReplicatedOptions } from "./options.ts";
+import type { ReplicatedOptions } from "./replication.ts";
 
 const silent: DatabaseLog = { info: () => {}, warn: () => {}, error: () => {} };
 

@@ -46,11 +46,10 @@ import type {
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { LimitedWork } from "./limited-work.ts";
 import { MemoryBalance } from "./memory-balance.ts";
-import type { ReplicatedOptions } from "./options.ts";
 import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
 import { DatabaseReplica } from "./replica.ts";
-import type { SharedChange } from "./replication.ts";
+import type { ReplicatedOptions, SharedChange } from "./replication.ts";
 import { Restores } from "./snapshots/restores.ts";
 import { KeptSnapshots } from "./snapshots/snapshots.ts";
 import { ThreadsOwner } from "./threads/owner.ts";

@@ -2,8 +2,6 @@
 //
 // In a file of its own, because a program that embeds the database needs these types and nothing behind them.
 
-import type { ReplicatedLog } from "./replication.ts";
-
 /** Where a database is, and what it may use. */
 export type DatabaseOptions = {
   /** Directory of all data; created if it does not exist. Only one process can use it at a time. */
@@ -35,9 +33,6 @@ export type DatabaseOptions = {
   /** Milliseconds since 1970. */
   clock?: () => number;
 };
-
-/** How a program orders the writes of several databases; packages/cluster does. */
-export type ReplicatedOptions = DatabaseOptions & { replication?: ReplicatedLog };
 
 /** A log with the methods of pino. */
 export type DatabaseLog = {

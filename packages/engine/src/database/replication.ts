@@ -1,6 +1,6 @@
 // How can something else than this database order its writes?
 //
-// `DatabaseOptions.replication` is a log that many nodes apply (packages/cluster). A node alone has none: its changes are applied at once.
+// `ReplicatedOptions.replication` is a log that many nodes apply (packages/cluster). A node alone has none: its changes are applied at once.
 //
 //   alone     request -> writer's queue -> applied                   change of the catalog -> applied
 //   replica   request -> log -> message -> `Replica.apply` on every node, in the same order, and likewise for the catalog
@@ -14,6 +14,7 @@ import type { CatalogEntry } from "../collection/definition.ts";
 import type { Place } from "../collection/place.ts";
 import type { OrderedMessage } from "../log/ordered.ts";
 import type { AppliedMessage, Written } from "../runtime/writer.ts";
+import type { DatabaseOptions } from "./options.ts";
 
 export type { LoggedRequest } from "../collection/accept.ts";
 export type { CatalogEntry } from "../collection/definition.ts";
@@ -22,6 +23,9 @@ export { decodeMessage, encodeMessage } from "../log/message.ts";
 export type { OrderedMessage } from "../log/ordered.ts";
 export { errorOf } from "../runtime/calls.ts";
 export type { AppliedMessage, Written } from "../runtime/writer.ts";
+
+/** Options of a database whose writes something else orders. */
+export type ReplicatedOptions = DatabaseOptions & { readonly replication?: ReplicatedLog };
 
 /** A change of the catalog that all nodes make. */
 export type SharedChange =
