@@ -400,10 +400,7 @@ const files: readonly (readonly [benchmark: string, what: string])[] = [
   ["threads", "one serving thread, one a core, and the default"],
   ["dense-start", "start with 990,000 vectors"],
   ["dense-lasting", "a graph in which every vector was replaced 3 times"],
-  ["dense-builders", "two builder threads beside one"],
   ["text-start", "build and restart with 1,000,000 passages"],
-  ["flat", "exact search beside a plain loop"],
-  ["backup", "speed and memory of backup and restore"],
   ["short", "the short form of the others"],
 ];
 

@@ -111,9 +111,7 @@ const campaigns = new Map<string, Program>([
 const benchmarks = new Map<string, Program>([
   bench("page", "page", "writes docs/benchmarks.md from bench/results, and measures nothing"),
   bench("short", "short", "half an hour: the short form of the others, with rivals"),
-  bench("backup", "backup", "speed and memory of backup and restore"),
   bench("dense", "search", "HNSW against rivals", "--benchmark dense"),
-  bench("dense-builders", "dense/builders", "speed of two builder threads relative to one"),
   bench(
     "dense-lasting",
     "dense/lasting",
@@ -126,7 +124,6 @@ const benchmarks = new Map<string, Program>([
     "filtered dense, sparse and text search at every selectivity, beside rivals",
     "--benchmark filters",
   ),
-  bench("flat", "flat", "exact search against a plain loop"),
   bench(
     "growth",
     "search",
