@@ -360,12 +360,18 @@ export class Cluster implements ReplicatedLog {
     await this.#purge();
   }
 
-  /** Removes what all nodes have from the logs, apart from the last messages. */
+  /** Removes what all nodes have from the logs, apart from the last messages. A node that is away for long copies what it misses. */
   async #purge(): Promise<void> {
-    const nodes = [...this.#replica.nodes().keys()];
     const living = this.living();
-    // One node does it, and only while all are there. @todo nodes that are away for long
-    if (nodes.sort()[0] !== this.node || living.length + 1 < nodes.length) return;
+    const there = new Set([this.node, ...living.map(({ node }) => node)]);
+    // One node does it, and not while another one is away that may come back soon.
+    if ([...there].sort()[0] !== this.node) return;
+    const now = performance.now();
+    for (const node of this.#replica.nodes().keys()) {
+      if (there.has(node)) this.#awaySinceMs.delete(node);
+      else if (!this.#awaySinceMs.has(node)) this.#awaySinceMs.set(node, now);
+    }
+    for (const sinceMs of this.#awaySinceMs.values()) if (now - sinceMs < this.#options.keepMs) return;
     for (let i = 0; i < this.#cursors.length; i++) {
       const least = Math.min(this.#noted[i], ...living.map(({ logs }) => logs[i] ?? 0));
       const seq = least - keptMessages;
@@ -375,6 +381,8 @@ export class Cluster implements ReplicatedLog {
     }
   }
   readonly #purged: number[] = [];
+  /** Since when nodes are away, as far as this one knows. */
+  readonly #awaySinceMs = new Map<string, number>();
 
   // ---- Other nodes
 
@@ -474,6 +482,15 @@ export class Cluster implements ReplicatedLog {
   }
 
   // ---- What operators see
+
+  /** Makes this node's collection that of all nodes, whatever they have applied. @throws collection_not_found */
+  async adopt(name: string): Promise<void> {
+    const entry = this.entryOf(name);
+    if (entry === undefined)
+      throw new QuiverError("collection_not_found", `There is no collection named '${name}'.`, { name });
+    await this.#replica.adopt(entry.internalId);
+    this.#options.log.warn({ collection: name, node: this.node }, "all nodes take this node's collection");
+  }
 
   /** What is wrong, in numbers; undefined if nothing is. */
   degraded(): object | undefined {

@@ -140,6 +140,10 @@ export class ClusterSide {
       ...hidden,
       config: { need: { role: "read", collections: "nowhere", takesFilter: false } as const },
     };
+    const ofAdmins = {
+      ...hidden,
+      config: { need: { role: "admin", collections: "nowhere", takesFilter: false } as const },
+    };
     app.get("/cluster/copies/:internalId", ofNodes, async (request, reply) => {
       this.#requireNode(request);
       const { internalId } = request.params as { internalId: string };
@@ -153,6 +157,11 @@ export class ClusterSide {
       return { position: place.position, sha256 };
     });
     app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
+    app.post("/cluster/adopt/:collection", ofAdmins, async (request) => {
+      const { collection } = request.params as { collection: string };
+      await this.#cluster.adopt(collection);
+      return { adopted: collection };
+    });
     app.post("/cluster/check", ofReaders, async () => ({ collections: await this.#cluster.check() }));
   }
 

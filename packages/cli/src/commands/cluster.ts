@@ -11,6 +11,7 @@ import { CommandError, exitCodes } from "../exit-codes.ts";
 import { printJson, printLine, printTable } from "../output.ts";
 import { readInteger } from "../values.ts";
 
+type CheckOptions = ConnectionOptions & { adopt?: string };
 type DevOptions = { dir?: string; nodes: number; killTest?: boolean; seconds: number };
 
 /** `quiver cluster`: several nodes. */
@@ -22,8 +23,12 @@ export function clusterCommand(finish: (code: number) => void): Command {
   withConnection(
     command
       .command("check")
-      .description("compare the state of all replicas; exit code 1 if one is different"),
-  ).action(async (options: ConnectionOptions) => finish(await check(options)));
+      .description("compare the state of all replicas; exit code 1 if one is different")
+      .option(
+        "--adopt <node>",
+        "make all replicas of collections that have diverged, or are different, copies of this node's",
+      ),
+  ).action(async (options: CheckOptions) => finish(await check(options)));
   command
     .command("dev")
     .description("start three nats-server and three nodes on this machine, until Ctrl-C")
@@ -105,7 +110,8 @@ async function status(options: ConnectionOptions): Promise<void> {
     printLine(`\nthe log acknowledges in ${p50.toFixed(1)} ms (p50), ${p99.toFixed(1)} ms (p99)`);
 }
 
-async function check(options: ConnectionOptions): Promise<number> {
+async function check(options: CheckOptions): Promise<number> {
+  if (options.adopt !== undefined) await adopt(options, options.adopt);
   const { collections } = await ask<{ collections: CheckedCollection[] }>(options, "POST", "/cluster/check");
   if (options.json) printJson(collections);
   else
@@ -128,6 +134,25 @@ async function check(options: ConnectionOptions): Promise<number> {
       "there are no collections",
     );
   return collections.every(({ outcome }) => outcome === "equal") ? exitCodes.ok : exitCodes.failed;
+}
+
+/** Asks the node whose collections all others shall take. */
+async function adopt(options: CheckOptions, name: string): Promise<void> {
+  const found = await ask<ClusterStatus>(options, "GET", "/cluster/status");
+  const node = found.nodes.find((each) => each.node === name);
+  if (node === undefined || !node.alive)
+    throw new CommandError(
+      `there is no living node '${name}'; there are ${found.nodes.map((each) => each.node).join(", ")}`,
+    );
+  const { collections } = await ask<{ collections: CheckedCollection[] }>(options, "POST", "/cluster/check");
+  const different = new Set(
+    collections.filter(({ outcome }) => outcome === "different").map((each) => each.name),
+  );
+  for (const { name: collection, diverged } of found.collections) {
+    if (diverged === undefined && !different.has(collection)) continue;
+    await ask({ ...options, url: node.url }, "POST", `/cluster/adopt/${encodeURIComponent(collection)}`);
+    printLine(`all nodes take the collection '${collection}' of ${name}`);
+  }
 }
 
 async function dev({ dir, nodes, killTest: isKillTest, seconds }: DevOptions): Promise<number> {

@@ -175,8 +175,10 @@ export class Collections {
     }
   }
 
-  newEntry(definition: CollectionDefinition): CatalogEntry {
-    const internalId = `c${randomBytes(12).toString("hex")}`;
+  newEntry(
+    definition: CollectionDefinition,
+    internalId = `c${randomBytes(12).toString("hex")}`,
+  ): CatalogEntry {
     const replicas = this.#dependencies.replicasOf(internalId, definition.replicationFactor);
     return {
       internalId,

@@ -101,6 +101,7 @@ export class OpenDatabase implements Database {
       isClosing: () => this.#closing !== null,
       change: (change: SharedChange) => this.#change(change),
       holds: (entry: CatalogEntry) => this.#holds(entry),
+      here: (entry: CatalogEntry) => this.#here(entry),
       replicasOf: (internalId: string, replicationFactor: number | null) =>
         replication?.replicasOf(internalId, replicationFactor),
     };
@@ -173,6 +174,7 @@ export class OpenDatabase implements Database {
         catalog: this.#catalog,
         collections: this.collections,
         changes: this.#changes,
+        restores: this.#restores,
       }),
     );
     // With a damaged entry it is unknown which directories are orphans. A replica's catalog may have got entries from the log.
@@ -201,6 +203,13 @@ export class OpenDatabase implements Database {
       this.credentials.get(name) ??
       (await this.credentials.putFirst(name, randomBytes(32).toString("base64url")));
     return Buffer.from(secret as string, "base64url");
+  }
+
+  #here(entry: CatalogEntry): CatalogEntry {
+    const { replicas = [] } = entry;
+    const { replication } = this.#options;
+    if (replication === undefined || this.#holds(entry)) return entry;
+    return { ...entry, replicas: [replication.node, ...replicas.slice(1)].sort() };
   }
 
   #holds({ replicas }: CatalogEntry): boolean {

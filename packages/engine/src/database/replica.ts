@@ -20,6 +20,7 @@ import type { OpenCollection } from "./collection.ts";
 import type { CollectionChanges } from "./collection-changes.ts";
 import type { Collections } from "./collections.ts";
 import type { AppliedChange, Replica, SharedChange } from "./replication.ts";
+import type { Restores } from "./snapshots/restores.ts";
 import { copyStore, stateHash, writeCopy } from "./store-copy.ts";
 
 export type ReplicaParts = {
@@ -28,6 +29,7 @@ export type ReplicaParts = {
   readonly catalog: Catalog;
   readonly collections: Collections;
   readonly changes: CollectionChanges;
+  readonly restores: Restores;
 };
 
 /** Notes of a cluster among the credentials. */
@@ -178,6 +180,11 @@ export class DatabaseReplica implements Replica {
   async copyOf(internalId: string): Promise<AsyncIterable<Uint8Array>> {
     const collection = this.#require(internalId);
     return copyStore(collection, collectionDirectory(this.#parts.dataDir, internalId));
+  }
+
+  async adopt(internalId: string): Promise<void> {
+    const collection = this.#require(internalId);
+    await this.#parts.restores.adopt(collection, await this.copyOf(internalId));
   }
 
   async receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void> {

@@ -113,6 +113,8 @@ export interface Replica {
   stateOf(internalId: string): Promise<{ place: Place; sha256: string }>;
   /** A copy of a collection's store, as of now. */
   copyOf(internalId: string): Promise<AsyncIterable<Uint8Array>>;
+  /** Makes this node's copy of a collection that of all nodes, under a new internal id and with a log of its own from the beginning. */
+  adopt(internalId: string): Promise<void>;
   /** Takes in a copy as the store of a collection of the catalog, which replaces what this node has of it. @throws invalid_snapshot */
   receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void>;
 }

@@ -112,9 +112,14 @@ function* joined(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
 /**
  * Writes a copy as a new store, durably. If it throws, the directory may have a part of it.
  * @param directory does not exist
+ * @param options `withoutPlace`: the store begins in another log
  * @throws invalid_snapshot for a copy that is not whole, storage_failed, storage_full
  */
-export async function writeCopy(directory: string, copy: AsyncIterable<Uint8Array>): Promise<void> {
+export async function writeCopy(
+  directory: string,
+  copy: AsyncIterable<Uint8Array>,
+  { withoutPlace = false } = {},
+): Promise<void> {
   mkdirSync(directory, { mode: 0o700 });
   const store = new LmdbStore(directory, collectionTables);
   try {
@@ -145,6 +150,7 @@ export async function writeCopy(directory: string, copy: AsyncIterable<Uint8Arra
       rest = rest.slice(at);
     }
     if (!isWhole) throw incomplete("it has ended too early");
+    if (withoutPlace) store.write((writer) => writer.delete("meta", metaKeys.place));
   } finally {
     await store.close();
   }

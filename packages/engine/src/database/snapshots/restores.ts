@@ -27,6 +27,7 @@ import type { OpenCollection } from "../collection.ts";
 import type { Collections } from "../collections.ts";
 import type { DatabaseLog } from "../contract.ts";
 import type { SharedChange } from "../replication.ts";
+import { writeCopy } from "../store-copy.ts";
 import { checkDefinitions } from "./backup-definitions.ts";
 import type { KeptSnapshots } from "./snapshots.ts";
 
@@ -39,6 +40,8 @@ export type RestoreDependencies = {
   readonly log: DatabaseLog;
   /** Makes a change of the catalog: here, or on all nodes of a cluster. */
   change(change: SharedChange): Promise<void>;
+  /** The entry with this node among the replicas. */
+  here(entry: CatalogEntry): CatalogEntry;
 };
 
 export class Restores {
@@ -105,23 +108,51 @@ export class Restores {
     const internalId = `c${randomBytes(12).toString("hex")}`;
     const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
     const { versionsKept } = this.#dependencies;
+    const header = await this.#making(
+      internalId,
+      async () => {
+        const { header } = await this.#dependencies.snapshots.jobs.run(
+          { kind: "restore", paths, directory, versionsKept },
+          signal,
+        );
+        checkDefinitions(header);
+        failpoint("restore:written");
+        const definition = { ...header.collection, name };
+        return { entry: this.#collections.newEntry(definition, internalId), made: header };
+      },
+      signal,
+    );
+    const { version, hash, live } = header;
+    return { name, version_number: version, hash, vector_count: live };
+  }
+
+  /** Replaces a collection on all nodes by this node's: a copy of its store, under a new id, in whose log nothing has differed. */
+  async adopt({ entry }: OpenCollection, copy: AsyncIterable<Uint8Array>): Promise<void> {
+    const internalId = `c${randomBytes(12).toString("hex")}`;
+    const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
+    await this.#making(internalId, async () => {
+      await writeCopy(directory, copy, { withoutPlace: true });
+      const adopted = this.#collections.newEntry(entry.definition, internalId);
+      return { entry: { ...adopted, createdMs: entry.createdMs }, made: undefined };
+    });
+  }
+
+  /** Makes a store, and gives it to the catalog. @param make leaves nothing that is not removed here if it fails */
+  async #making<T>(
+    internalId: string,
+    make: () => Promise<{ entry: CatalogEntry; made: T }>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     let collection: OpenCollection | undefined;
     try {
-      const { header } = await this.#dependencies.snapshots.jobs.run(
-        { kind: "restore", paths, directory, versionsKept },
-        signal,
-      );
-      checkDefinitions(header);
-      failpoint("restore:written");
-      const definition = { ...header.collection, name };
-      collection = await this.#collections.open({ ...this.#collections.newEntry(definition), internalId });
+      const { entry, made } = await make();
+      collection = await this.#collections.open(this.#dependencies.here(entry));
       syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       failpoint("restore:synced");
       this.#ready.set(internalId, collection);
       await this.#dependencies.change({ kind: "replaceCollection", entry: collection.entry });
-      const { version, hash, live } = header;
-      return { name, version_number: version, hash, vector_count: live };
+      return made;
     } catch (error) {
       // After its change was made, it is the catalog's.
       if (collection && !this.#ready.delete(internalId)) throw error;
