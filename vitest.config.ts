@@ -72,6 +72,7 @@ export default defineConfig({
         test: {
           name: "over three nodes",
           include: [
+            "packages/database/src/embedded.test.ts",
             "packages/server/test/{bad-input,clients,cursors,endpoints,errors,examples,filters,key-filters,snapshots,vector-bytes}.test.ts",
           ],
           env: { QUIVER_TEST_NODES: "3" },

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, startServer } from "@quiverdb/database";
 import { afterAll, beforeAll, describe } from "vitest";
+import { endNodes, inCluster, startNodes } from "../../server/test/nodes.ts";
 import { connect, type Database } from "../src/client.ts";
 
 /** Where a group's database is: at the address of a server with a key, or in a directory that this process has open. */
@@ -20,9 +21,21 @@ export function overBothDatabases(tests: (database: () => Database, place: () =>
     {
       where: "over HTTP",
       start: async (dataDir: string) => {
-        const server = await startServer({ dataDir, port: 0, adminKey: apiKey, logLevel: "silent" });
-        const database: Database = connect(server.url, { apiKey });
-        return { database, url: server.url, stop: () => server.close() };
+        const config = { dataDir, port: 0, adminKey: apiKey, logLevel: "silent" as const };
+        if (!inCluster) {
+          const server = await startServer(config);
+          const database: Database = connect(server.url, { apiKey });
+          return { database, url: server.url, stop: () => server.close() };
+        }
+        const { url, urls, close } = await startNodes(config);
+        // Each request to the next node; the client sends it the positions of the answers before.
+        let asked = 0;
+        const next: typeof fetch = (input, init) => {
+          const { pathname, search } = new URL(String(input));
+          return fetch(urls[asked++ % urls.length] + pathname + search, init);
+        };
+        const database: Database = connect(url, { apiKey, fetch: next });
+        return { database, url, stop: () => close().then(() => endNodes(dataDir)) };
       },
     },
     {

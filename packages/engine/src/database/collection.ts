@@ -272,9 +272,14 @@ export class OpenCollection {
     return this.#state.read((readTxn) => readPlace(readTxn));
   }
 
-  /** The replicated log has written a version, and defined or deleted indexes. */
-  followed(version: number, indexes: readonly IndexKind[]): void {
+  /** The replicated log has written a version, defined or deleted indexes, and committed transactions of other nodes. */
+  followed(
+    version: number,
+    indexes: readonly IndexKind[],
+    committed: readonly (readonly [id: string, version: number])[],
+  ): void {
     this.#state.wrote(version);
+    for (const [id, at] of committed) this.#parts.transactions.committed(id, at);
     for (const kind of indexes)
       this.#parts.indexes.follow(kind).catch((err: unknown) => {
         if (this.isOpen)

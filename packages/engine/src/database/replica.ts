@@ -143,14 +143,17 @@ export class DatabaseReplica implements Replica {
     const applied = await this.#parts.writer.apply(internalId, messages);
     let version = 0;
     const indexes: IndexKind[] = [];
+    const committed: [string, number][] = [];
     for (const [i, { outcomes }] of applied.entries())
       for (const [j, outcome] of (outcomes ?? []).entries()) {
         if (!outcome.ok) continue;
         version = Math.max(version, outcome.version);
         const request = messages[i].requests[j];
-        if ("index" in request && !isOwn(messages[i].opId)) indexes.push(request.index);
+        if (isOwn(messages[i].opId)) continue;
+        if ("index" in request) indexes.push(request.index);
+        if (request.kind === "commit") committed.push([request.transactionId, outcome.version]);
       }
-    if (collection.isOpen) collection.followed(version, indexes);
+    if (collection.isOpen) collection.followed(version, indexes, committed);
     return applied;
   }
 

@@ -170,12 +170,15 @@ export class Transactions {
         this.#stagedSize(transactionId),
         deadline,
       );
-      this.#indexingTransactions.set(transactionId, (value as TransactionEntry).version as number);
-      this.#forgetTransactions();
-      this.completeTransactions(
-        this.#state.indexer ? this.#state.indexer.completed : Number.POSITIVE_INFINITY,
-      );
+      this.committed(transactionId, (value as TransactionEntry).version as number);
     });
+  }
+
+  /** A transaction was committed, here or on another node: its indexing is followed. */
+  committed(transactionId: string, version: number): void {
+    this.#indexingTransactions.set(transactionId, version);
+    this.#forgetTransactions();
+    this.completeTransactions(this.#state.indexer ? this.#state.indexer.completed : Number.POSITIVE_INFINITY);
   }
 
   /** The records and bytes that a commit adds, and the transient bytes of changed pages, up to a bound of the store. */
