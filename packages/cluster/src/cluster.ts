@@ -83,6 +83,10 @@ export class Cluster implements ReplicatedLog {
   readonly #lag = new Lag();
   readonly #catalogEnd: LogEnd;
   readonly #logEnds: readonly LogEnd[];
+  /** Up to which position this node has removed messages, by log. */
+  readonly #purged: number[] = [];
+  /** Since when nodes are away, as far as this one knows. */
+  readonly #awaySinceMs = new Map<string, number>();
   #catalog!: CatalogLog;
   #members!: Members;
   #healing!: Healing;
@@ -380,9 +384,6 @@ export class Cluster implements ReplicatedLog {
       await this.connection.manager.streams.purge(logStream(i), { seq }).catch(() => {});
     }
   }
-  readonly #purged: number[] = [];
-  /** Since when nodes are away, as far as this one knows. */
-  readonly #awaySinceMs = new Map<string, number>();
 
   // ---- Other nodes
 

@@ -27,7 +27,7 @@ export class StreamReader {
 
   /**
    * @param after position of the last message that was applied
-   * @param apply applies messages, and never throws
+   * @param apply applies messages; if it throws, they are read again
    */
   constructor(
     jetstream: JetStreamClient,
@@ -81,11 +81,12 @@ export class StreamReader {
     }
   }
 
-  /** Applies what arrives; what arrives meanwhile is applied next, together. */
+  /** Applies what arrives; what arrives meanwhile is applied next, together. @throws what `apply` throws */
   async #applyAll(messages: ConsumerMessages): Promise<void> {
-    let waiting: JsMsg[] = [];
+    const waiting: JsMsg[] = [];
     let bytes = 0;
     let applying: Promise<void> | undefined;
+    let failure: unknown;
     const drain = async () => {
       while (waiting.length > 0 && !this.#isStopped) {
         const part = waiting.splice(0, messagesMax);
@@ -99,11 +100,14 @@ export class StreamReader {
       if (message.seq < this.#next) continue;
       waiting.push(message);
       bytes += message.data.length;
-      applying ??= drain();
+      applying ??= drain().catch((error: unknown) => {
+        failure = error;
+        messages.stop();
+      });
       if (bytes > waitingBytesMax) await applying;
     }
     await applying;
-    waiting = [];
+    if (failure !== undefined) throw failure;
   }
 
   /** Also for messages that need not be applied. */
