@@ -139,7 +139,7 @@ async function site(): Promise<Outcome> {
 async function nodes(): Promise<Outcome> {
   const fetching = startNode(["tools/nats.ts"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   const { code, output } = await endOf(fetching);
-  if (code === 0) return tests(["--project=over three nodes", "endpoints", "filters"]);
+  if (code === 0) return tests(["--project=over three nodes", "endpoints", "filters", "embedded"]);
   const why = `not tested: clusters; ${output.trim()}`;
   return process.env.QUIVER_REQUIRE_NATS === undefined ? { errors: [], notes: [why] } : { errors: [why] };
 }
