@@ -355,6 +355,7 @@ describe.skipIf(missing !== undefined)("servers that are not what a cluster need
     ["too few", { count: 1 }, /3 replicas/],
     ["without sync", { sync: "2m" }, /sync_interval: always/],
     ["small messages", { extra: "max_payload: 1MB" }, /max_payload: 8MB/],
+    ["without monitoring", { isSilent: true }, /--allow-unverified-sync/],
   ])("[Y12] %s: a start is refused with the remedy", async (_, options, reason) => {
     if (!("path" in found)) return;
     const directory = mkdtempSync(join(tmpdir(), "quiver-preflight-"));
@@ -367,7 +368,9 @@ describe.skipIf(missing !== undefined)("servers that are not what a cluster need
         noAuth: true,
         logLevel: "silent",
         cluster: servers.urls,
-        clusterMonitors: servers.servers.map(({ monitor }) => monitor),
+        clusterMonitors: servers.servers.map(({ monitor }) =>
+          "isSilent" in options ? "http://127.0.0.1:9" : monitor,
+        ),
         node: "n1",
         advertise: `http://127.0.0.1:${port}`,
       });
