@@ -73,7 +73,7 @@ export default defineConfig({
           name: "over three nodes",
           include: [
             "packages/database/src/embedded.test.ts",
-            "packages/server/test/{bad-input,clients,cursors,endpoints,errors,examples,filters,key-filters,snapshots,vector-bytes}.test.ts",
+            "packages/server/test/{bad-input,endpoints,filters,key-filters}.test.ts",
           ],
           env: { QUIVER_TEST_NODES: "3" },
         },

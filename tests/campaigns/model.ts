@@ -8,6 +8,9 @@
 //
 // Sequence i of a run with seed s is the same as the only sequence of a run with seed s + i.
 
+import { resolve } from "node:path";
+import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
+import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
@@ -15,19 +18,69 @@ import type { Figures } from "./figures.ts";
 import { type Command, sequence } from "./model/commands.ts";
 import { Pair, type Servers } from "./model/pair.ts";
 import { modelled } from "./model/routes.ts";
-import { startPatientServer } from "./server-process.ts";
+import { adminKey, main, patience, startPatientServer } from "./server-process.ts";
 
 export type ModelOptions = {
   readonly seed: number;
   readonly sequences: number;
+  /** Whether the server is three nodes of a cluster, each request to the next one. */
+  readonly nodes?: boolean;
   readonly say: Say;
 };
+
+/** What ends a server, and what is of each node of a cluster. */
+const ofOneServer: ReadonlySet<string> = new Set([
+  ...["restart", "kill", "idle", "snapshot", "restore", "carrySnapshot", "dropSnapshot", "load", "unload"],
+]);
 
 /** Number of concurrent sequences, each on its own collections; those that stop the server run alone. */
 const lanes = 4;
 
+/** Runs sequences of what a cluster has in common, at three nodes. @throws at the first disagreement, with its seed and commands */
+async function modelOverNodes({ seed, sequences, say }: ModelOptions): Promise<Figures> {
+  const found = findNatsServer(resolve(import.meta.dirname, "../../.cache"));
+  if ("missing" in found) throw new Error(found.missing);
+  using folder = new TemporaryFolder("model-nodes");
+  const cluster = await DevCluster.start({
+    nats: found.path,
+    directory: folder.path,
+    quiver: [process.execPath, main],
+    env: { QUIVER_ADMIN_KEY: adminKey },
+    args: ["--no-console", ...patience],
+  });
+  let asked = 0;
+  let commands = 0;
+  const called = new Set<OperationName>();
+  const never = () => Promise.reject(new Error("a cluster is not restarted by this campaign"));
+  const servers: Servers = {
+    url: () => cluster.urls[asked++ % cluster.urls.length],
+    headers: { "x-quiver-consistency": "strict" },
+    restart: never,
+    withoutPatience: never,
+  };
+  try {
+    for (let i = 0; i < sequences; i++) {
+      const all = fc.sample(sequence, { seed: seed + i, numRuns: 1 })[0];
+      const common = all.filter((each) => !ofOneServer.has(each.do));
+      await runSequence(seed + i, common, servers, called);
+      commands += common.length;
+      if ((i + 1) % 10 === 0) say(`${i + 1} sequences`);
+    }
+  } finally {
+    await cluster.stop();
+  }
+  return {
+    sequences,
+    commands,
+    "endpoints called": `${called.size} of ${Object.keys(operations).length}`,
+    disagreements: 0,
+  };
+}
+
 /** Runs all sequences. @throws at the first disagreement of server and model, with its seed and commands */
-export async function modelCampaign({ seed, sequences, say }: ModelOptions): Promise<Figures> {
+export async function modelCampaign(options: ModelOptions): Promise<Figures> {
+  if (options.nodes) return modelOverNodes(options);
+  const { seed, sequences, say } = options;
   using folder = new TemporaryFolder("model");
   let server = await startPatientServer(folder.path);
   const ends = { stop: 0, kill: 0, idle: 0 };
@@ -110,6 +163,6 @@ async function runSequence(
 if (import.meta.main)
   await command({
     name: "model",
-    options: { sequences: 100 },
+    options: { sequences: 100, nodes: false },
     run: (options) => modelCampaign({ ...options, say }),
   });

@@ -235,7 +235,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       return;
     }
     const need = needFor(request);
-    const entering = need.role === "anyone" ? undefined : enter(request);
+    const behind = need.role === "anyone" ? undefined : cluster?.catalogReached(request.headers);
+    const entering =
+      need.role === "anyone"
+        ? undefined
+        : behind === undefined
+          ? enter(request)
+          : behind.then(() => enter(request));
     if (entering instanceof Promise)
       entering.then((access) => admit(request, need, access, done)).catch(done);
     else admit(request, need, entering, done);

@@ -9,6 +9,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster, ClusterStatus } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
@@ -25,6 +26,9 @@ const hopHeader = "x-quiver-hop";
 
 /** A node that could not be reached gets nothing for this long. */
 const avoidedMs = 5_000;
+
+/** How long a request waits for the catalog before its key is looked at. */
+const catalogWaitMs = 5_000;
 
 const hidden = { schema: { hide: true } as object };
 
@@ -97,6 +101,16 @@ export class ClusterSide {
     if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});
+  }
+
+  /**
+   * Resolves when this node knows the keys and sessions of the position that a request has seen, or after a while: who asks is not known
+   * yet. Undefined if it knows them already.
+   */
+  catalogReached({ [positionHeader]: position }: IncomingHttpHeaders): Promise<unknown> | undefined {
+    const [, catalog] = /(?:^|,)c(\d+)/.exec(String(position ?? "")) ?? [];
+    const reached = catalog === undefined ? undefined : this.#cluster.reached(`c${catalog}`);
+    return reached && Promise.race([reached, delay(catalogWaitMs, undefined, { ref: false })]);
   }
 
   #seen(headers: IncomingHttpHeaders, name: string | undefined): Promise<void> | undefined {

@@ -30,6 +30,8 @@ import { Snapshots } from "./snapshots.ts";
 /** The server, which commands may stop and restart. */
 export type Servers = {
   url(): string;
+  /** Of each request. */
+  readonly headers?: Readonly<Record<string, string>>;
   restart(how: "stop" | "kill"): Promise<void>;
   /** Restarts it with a short idle timeout of transactions, runs `act`, and restarts it as before. */
   withoutPatience(act: () => Promise<void>): Promise<void>;
@@ -127,7 +129,7 @@ export class Pair {
     const type = upload ? "application/octet-stream" : "application/json";
     return await fetch(`${this.#servers.url()}${filled}${query}`, {
       method,
-      headers: { authorization: `Bearer ${this.#key}`, "content-type": type },
+      headers: { authorization: `Bearer ${this.#key}`, "content-type": type, ...this.#servers.headers },
       body,
       signal: AbortSignal.timeout(120_000),
     });

@@ -19,6 +19,8 @@ export type DevOptions = {
   readonly servers?: Pick<ServersOptions, "count" | "sync" | "extra">;
   /** Further arguments of `serve`. */
   readonly args?: readonly string[];
+  /** Of the nodes. With QUIVER_ADMIN_KEY they ask for that key; otherwise they need none. */
+  readonly env?: Readonly<Record<string, string>>;
 };
 
 /** How long a node may take to be ready. */
@@ -31,12 +33,13 @@ export class DevNode {
   readonly #command: readonly [string, ...string[]];
   readonly #args: readonly string[];
   readonly #log: string;
+  readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | undefined;
 
   constructor(
     name: string,
     port: number,
-    { directory, quiver, args = [] }: DevOptions,
+    { directory, quiver, args = [], env = {} }: DevOptions,
     servers: readonly string[],
   ) {
     this.name = name;
@@ -44,8 +47,10 @@ export class DevNode {
     this.directory = join(directory, name);
     this.#log = join(directory, `${name}.log`);
     this.#command = quiver;
+    this.#env = env;
     this.#args = [
-      ...["serve", "--port", String(port), "--data-dir", this.directory, "--no-auth"],
+      ...["serve", "--port", String(port), "--data-dir", this.directory],
+      ...(env.QUIVER_ADMIN_KEY === undefined ? ["--no-auth"] : []),
       ...["--cluster", servers.join(","), "--node", name, "--advertise", this.url],
       ...args,
     ];
@@ -55,12 +60,12 @@ export class DevNode {
     return this.#process?.pid;
   }
 
-  start(env: Readonly<Record<string, string>> = {}): void {
+  start(): void {
     const [program, ...first] = this.#command;
     const log = openSync(this.#log, "a");
     this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...this.#env },
     });
   }
 
