@@ -233,7 +233,7 @@ describe.skipIf(missing !== undefined)(
       await equal("large");
     });
 
-    test("[Y5] without a quorum of servers writes and strict reads are 503, reads go on, and it recovers by itself", async () => {
+    test("[Y2] [Y5] without a quorum of servers writes and strict reads are 503, reads go on, and it recovers by itself", async () => {
       await make("quorum");
       await at(0).collection("quorum").upsert(records(0, 5));
       await Promise.all([nats.servers[0].stop("SIGKILL"), nats.servers[1].stop("SIGKILL")]);
