@@ -353,9 +353,10 @@ export class Cluster implements ReplicatedLog {
   async #noteCursors(): Promise<void> {
     for (const [i, cursor] of this.#cursors.entries()) {
       if (cursor.position === this.#noted[i]) continue;
-      this.#noted[i] = cursor.position;
       try {
         await this.#replica.notes.put(`cursor-${i}`, cursor);
+        // Only then other nodes are told of it, and may remove the messages up to it.
+        this.#noted[i] = cursor.position;
       } catch (err) {
         // The next start reads some messages again, which changes nothing.
         this.#options.log.warn({ err }, "how far the log was read is not noted");

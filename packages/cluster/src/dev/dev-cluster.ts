@@ -6,7 +6,14 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { endingWithParent, freePorts, killProcess, NatsServers, type ServersOptions } from "./servers.ts";
+import {
+  endingWithParent,
+  endProcess,
+  freePorts,
+  killProcess,
+  NatsServers,
+  type ServersOptions,
+} from "./servers.ts";
 
 export type DevOptions = {
   /** The program nats-server. */
@@ -90,12 +97,7 @@ export class DevNode {
   }
 
   async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    const child = this.#process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill("SIGCONT");
-    child.kill(signal);
-    await ended;
+    await endProcess(this.#process, signal);
   }
 
   pause(): void {

@@ -53,12 +53,7 @@ export class NatsServer {
 
   /** @param signal SIGTERM lets it finish, SIGKILL does not */
   async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    const child = this.#process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill("SIGCONT");
-    child.kill(signal);
-    await ended;
+    await endProcess(this.#process, signal);
     this.#process = undefined;
   }
 
@@ -191,6 +186,15 @@ export async function freePorts(count: number): Promise<number[]> {
   const ports = probes.map((probe) => (probe.address() as { port: number }).port);
   await Promise.all(probes.map((probe) => new Promise((resolve) => probe.close(resolve))));
   return ports;
+}
+
+/** Ends a process, also a paused one; resolves when it has ended. */
+export async function endProcess(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGCONT");
+  child.kill(signal);
+  await ended;
 }
 
 /** Kills a process that may have ended already. */
