@@ -6,7 +6,8 @@
 //
 //   node tools/launch.mjs run tests/campaigns/cluster.ts --faults 20
 
-import { rmSync } from "node:fs";
+import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
@@ -183,10 +184,27 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
     await failed;
     await equal(cluster);
     return verdict(options, recording, counts);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n\nThe logs are kept in ${kept(folder.path, seed)}`, {
+      cause: error,
+    });
   } finally {
     await back.catch(() => undefined);
     await cluster.stop();
   }
+}
+
+/** Keeps the logs and the configurations of all processes. @returns the folder */
+function kept(directory: string, seed: number): string {
+  const parent = join(tmpdir(), "quiver-failures");
+  mkdirSync(parent, { recursive: true });
+  const folder = mkdtempSync(join(parent, `cluster-${seed}-`));
+  cpSync(directory, folder, {
+    recursive: true,
+    filter: (path) =>
+      lstatSync(path).isDirectory() ? !/store$|n\d$/.test(path) : /\.(log|conf)$/.test(path),
+  });
+  return folder;
 }
 
 async function send(url: string, method: string, path: string, body?: unknown): Promise<string> {

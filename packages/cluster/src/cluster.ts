@@ -212,7 +212,7 @@ export class Cluster implements ReplicatedLog {
   }
 
   #nameOf(internalId: string): string | undefined {
-    return this.#replica.entries().find((entry) => entry.internalId === internalId)?.definition.name;
+    return this.#replica.entryById(internalId)?.definition.name;
   }
 
   // ---- Writing
@@ -295,7 +295,7 @@ export class Cluster implements ReplicatedLog {
       for (const { opId } of messages) this.#take(opId)?.failed(error);
     };
     if (this.diverged.has(internalId)) return answer(this.diverged.get(internalId));
-    const entry = this.#replica.entries().find((each) => each.internalId === internalId);
+    const entry = this.#replica.entryById(internalId);
     if (entry === undefined)
       return answer(new QuiverError("collection_not_found", "The collection was deleted meanwhile."));
     if (entry.replicas?.includes(this.node) === false) return;
@@ -476,7 +476,7 @@ export class Cluster implements ReplicatedLog {
   }
 
   entryOf(name: string): CatalogEntry | undefined {
-    return this.#replica.entries().find(({ definition }) => definition.name === name);
+    return this.#replica.entryOf(name);
   }
 
   get replica(): Replica {

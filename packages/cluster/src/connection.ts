@@ -94,7 +94,8 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
 }
 
 const prepareMs = 60_000;
-const fewServersMs = 5_000;
+/** How long servers may take to know each other: all of them were named, or others stand behind the ones that were. */
+const meetMs = { all: 30_000, some: 5_000 };
 const againMs = 250;
 
 /** Nodes that start at once create the same things, and what is new has no leader for a moment: it is tried again. */
@@ -105,8 +106,10 @@ async function prepared(nats: NatsConnection, options: ConnectionOptions): Promi
       return await prepare(nats, options);
     } catch (error) {
       const waitedMs = performance.now() - begun;
+      const { all, some } = meetMs;
       // Servers that have just started do not know each other yet.
-      if (waitedMs > (replicasError(error) === error ? prepareMs : fewServersMs)) throw error;
+      const isMissing = replicasError(error) !== error;
+      if (waitedMs > (!isMissing ? prepareMs : options.servers.length < replicas ? some : all)) throw error;
       await delay(againMs);
     }
   }

@@ -3,6 +3,7 @@
 // Each node tells it once a second in a bucket whose entries expire. This steers routing, and finds replicas that have applied different
 // logs. Correctness rests on no clock: a node that is wrongly taken for dead has fewer requests, and nothing else.
 
+import { setTimeout as delay } from "node:timers/promises";
 import type { KV } from "@nats-io/kv";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
 import { aliveMs } from "./connection.ts";
@@ -25,6 +26,8 @@ export type Member = {
 };
 
 const tellMs = 1_000;
+/** Without a word for so long, its own included, a node listens anew: the client of NATS looks for a lost consumer every half minute only. */
+const silentMs = 4_000;
 
 export class Members {
   readonly #bucket: KV;
@@ -34,6 +37,7 @@ export class Members {
   readonly #known = new Map<string, { member: Member; heardMs: number }>();
   #timer: NodeJS.Timeout | undefined;
   #watch: { stop(): void } | undefined;
+  #heardMs = Number.POSITIVE_INFINITY;
 
   /** @param onTold called with what another node tells */
   constructor(bucket: KV, own: () => Member, onTold: (member: Member) => void, log: DatabaseLog) {
@@ -52,9 +56,11 @@ export class Members {
   async #listen(): Promise<void> {
     const watch = await this.#bucket.watch();
     this.#watch = watch;
+    this.#heardMs = performance.now();
     void (async () => {
       try {
         for await (const { key, operation, value } of watch) {
+          this.#heardMs = performance.now();
           if (operation !== "PUT") this.#known.delete(key);
           else if (key !== this.#own().node) {
             const member = JSON.parse(Buffer.from(value).toString()) as Member;
@@ -65,11 +71,23 @@ export class Members {
       } catch (err) {
         this.#log.warn({ err }, "what other nodes tell is read again");
       }
-      if (this.#timer !== undefined) setTimeout(() => this.#listen().catch(() => {}), tellMs);
+      await this.#listenAgain();
     })();
   }
 
+  async #listenAgain(): Promise<void> {
+    for (let attempt = 0; this.#timer !== undefined; attempt++) {
+      await delay(tellMs, undefined, { ref: false });
+      try {
+        return await this.#listen();
+      } catch (err) {
+        if (attempt === 0) this.#log.warn({ err }, "what other nodes tell cannot be read now");
+      }
+    }
+  }
+
   #tell(): void {
+    if (performance.now() - this.#heardMs > silentMs) this.#watch?.stop();
     const own = this.#own();
     // Without the servers nothing is told: then this node is not alive for others, which is true.
     this.#bucket.put(own.node, JSON.stringify(own)).catch(() => {});

@@ -1,7 +1,7 @@
 // How are the messages of a stream read, each once and in order, whatever happens to servers and connections?
 //
 // An ordered consumer is created anew by its client when messages are missing. Here it is created again, behind the last message that was
-// read, when it ends for another reason.
+// read, when it ends for another reason, and when nothing is heard of it: the client looks for a lost one every half minute only.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { type ConsumerMessages, DeliverPolicy, type JetStreamClient, type JsMsg } from "@nats-io/jetstream";
@@ -12,6 +12,9 @@ const messagesMax = 256;
 /** Bytes that wait to be applied. */
 const waitingBytesMax = 64 * 1024 * 1024;
 const againMs = 250;
+const heartbeatMs = 1_000;
+/** A consumer of which nothing was heard for so long is created again. */
+const silentMs = 3_000;
 
 export class StreamReader {
   readonly #jetstream: JetStreamClient;
@@ -71,9 +74,18 @@ export class StreamReader {
           deliver_policy: DeliverPolicy.StartSequence,
           opt_start_seq: this.#next,
         });
-        this.#messages = await consumer.consume({ max_messages: 4 * messagesMax, idle_heartbeat: 1_000 });
-        if (this.#isStopped) this.#messages.stop();
-        await this.#applyAll(this.#messages);
+        const messages = await consumer.consume({
+          max_messages: 4 * messagesMax,
+          idle_heartbeat: heartbeatMs,
+        });
+        this.#messages = messages;
+        if (this.#isStopped) messages.stop();
+        try {
+          await this.#applyAll(messages);
+        } finally {
+          // The server removes one that nobody uses, too, after some minutes.
+          consumer.delete().catch(() => {});
+        }
       } catch (err) {
         if (!this.#isStopped) this.#log.warn({ stream: this.#stream, err }, "a stream is read again");
       }
@@ -87,6 +99,16 @@ export class StreamReader {
     let bytes = 0;
     let applying: Promise<void> | undefined;
     let failure: unknown;
+    let heardMs = performance.now();
+    const heard = () => {
+      heardMs = performance.now();
+    };
+    void (async () => {
+      for await (const { type } of messages.status()) if (type === "heartbeat") heard();
+    })();
+    const silence = setInterval(() => {
+      if (applying === undefined && performance.now() - heardMs > silentMs) messages.stop();
+    }, heartbeatMs);
     const drain = async () => {
       while (waiting.length > 0 && !this.#isStopped) {
         const part = waiting.splice(0, messagesMax);
@@ -95,16 +117,22 @@ export class StreamReader {
         this.#advance((part.at(-1) as JsMsg).seq);
       }
       applying = undefined;
+      heard();
     };
-    for await (const message of messages) {
-      if (message.seq < this.#next) continue;
-      waiting.push(message);
-      bytes += message.data.length;
-      applying ??= drain().catch((error: unknown) => {
-        failure = error;
-        messages.stop();
-      });
-      if (bytes > waitingBytesMax) await applying;
+    try {
+      for await (const message of messages) {
+        heard();
+        if (message.seq < this.#next) continue;
+        waiting.push(message);
+        bytes += message.data.length;
+        applying ??= drain().catch((error: unknown) => {
+          failure = error;
+          messages.stop();
+        });
+        if (bytes > waitingBytesMax) await applying;
+      }
+    } finally {
+      clearInterval(silence);
     }
     await applying;
     if (failure !== undefined) throw failure;

@@ -110,8 +110,8 @@ export const limits = {
   versionsKeptDefault: 1_000,
   /** Logs of a new cluster. */
   clusterLogsDefault: 8,
-  /** Messages that are larger than the log takes stay for this long; a node that was away longer copies from another. */
-  clusterKeepMs: 24 * 3_600_000,
+  /** So long the logs of a cluster keep what a node that is away has not read; one that was away longer copies from another. */
+  clusterKeepMsDefault: 24 * 3_600_000,
   /** A collection remembers the opIds of this many latest log entries, so that none of them is applied twice. */
   entriesRemembered: 1_024,
   versionsPageMax: 1_000,

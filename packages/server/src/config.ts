@@ -45,6 +45,7 @@ type ClusterOption =
   | "clusterCa"
   | "clusterMonitors"
   | "clusterLogs"
+  | "clusterKeepMs"
   | "clusterUnverifiedSync";
 
 export const configDefaults = {
@@ -120,6 +121,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   transactionIdleMs: [1, Number.MAX_SAFE_INTEGER],
   versionsKept: [1, 1_000_000],
   clusterLogs: [1, 64],
+  clusterKeepMs: [1_000, Number.MAX_SAFE_INTEGER],
 };
 
 /**
@@ -191,6 +193,7 @@ const clusterOptions = [
   "clusterCa",
   "clusterMonitors",
   "clusterLogs",
+  "clusterKeepMs",
   "clusterUnverifiedSync",
 ] as const;
 

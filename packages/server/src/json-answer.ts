@@ -14,7 +14,7 @@ export type JsonText = string & { readonly __json: unique symbol };
 export const json = (value: unknown): JsonText => JSON.stringify(value) as JsonText;
 
 /** Marks a text as JSON. */
-const asJson = (text: string): JsonText => text as JsonText;
+export const asJson = (text: string): JsonText => text as JsonText;
 
 export const emptyObject = asJson("{}");
 

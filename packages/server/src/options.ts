@@ -117,6 +117,8 @@ export type ServerOptions = {
   clusterMonitors?: readonly string[];
   /** How many logs a new cluster has, 1 to 64; later starts change nothing. Default 8. */
   clusterLogs?: number;
+  /** How long the logs keep what a node that is away has not read. Default: a day. */
+  clusterKeepMs?: number;
   /** Accepts NATS servers that do not tell how they sync. Default false. */
   clusterUnverifiedSync?: boolean;
 };

@@ -142,7 +142,7 @@ async function openCluster(config: CompleteServerConfig, logger: Logger) {
       monitors: config.clusterMonitors,
       allowUnverifiedSync: config.clusterUnverifiedSync === true,
       versionsKept: versionsKept ?? limits.versionsKeptDefault,
-      keepMs: limits.clusterKeepMs,
+      keepMs: config.clusterKeepMs ?? limits.clusterKeepMsDefault,
       version,
       warn: (message) => logger.warn({ part: "cluster" }, message),
       log: logger.child({ part: "cluster" }),

@@ -136,6 +136,11 @@ export class Piece {
     return copy;
   }
 
+  /** Takes what was settled on a copy. */
+  adopt(copy: Piece): void {
+    this.#steps = copy.#steps;
+  }
+
   settle(state: State): void {
     this.#steps = [{ state, issuedAt: -1, acknowledgedAt: -1, makesVersion: false }];
   }
@@ -208,6 +213,12 @@ export class Ledger {
     }
     for (const [key, ended] of this.ended) copy.ended.set(key, ended);
     return copy;
+  }
+
+  /** Takes what was settled on a copy. */
+  adopt(copy: Ledger): void {
+    for (const [i, piece] of this.pieces.entries()) piece.adopt(copy.pieces[i]);
+    for (const [key, book] of copy.#books) this.#books.set(key, book);
   }
 
   piece(collection: string, client: number, isOwner: boolean, state: State): Piece {

@@ -28,18 +28,19 @@ type Found = {
 export type Verified = { records: number; searches: number; filters: number };
 
 /**
- * Compares, and settles the ledger on the state that was found.
+ * Compares, and settles the ledger on the state that was found. A violation leaves the ledger as it was, for a replay.
  * @param moment the moment of the crash
  * @throws at a violation
  */
 export async function verify(
-  ledger: Ledger,
+  unsettled: Ledger,
   client: QuiverClient,
   random: Random,
   moment = end,
 ): Promise<Verified> {
   const names = new Set((await client.listCollections()).map(({ name }) => name));
   const total: Verified = { records: 0, searches: 0, filters: 0 };
+  const ledger = unsettled.copy();
   for (const name of ledger.collections) {
     const pieces = ledger.of(name);
     const isThere = names.delete(name);
@@ -57,6 +58,7 @@ export async function verify(
   }
   if (names.size > 0)
     throw new Error(`there are collections that were never created: ${[...names].join(", ")}`);
+  unsettled.adopt(ledger);
   return total;
 }
 
@@ -80,26 +82,19 @@ async function verifyCollection(
   moment: number,
 ): Promise<Verified> {
   const found = await look(collection);
-  const settled: { state: PieceState; versions: number }[] = [];
+  const settled: Settled[] = [];
   let owner: PieceState | undefined;
   const known = new Set<string>();
   for (const piece of pieces) {
-    const { state, versions } = settlePiece(piece, found, moment);
-    for (const id of state.records.keys()) known.add(id);
-    settled.push({ state, versions });
-    if (piece.isOwner) owner = state;
+    const one = settlePiece(piece, found, moment);
+    for (const id of one.state.records.keys()) known.add(id);
+    settled.push(one);
+    if (piece.isOwner) owner = one.state;
   }
   for (const id of found.records.keys())
     if (!known.has(id)) throw new Error(`the record '${id}' was never written`);
   const { incarnation, indexes } = owner as PieceState;
-  await verifyVersions(
-    ledger,
-    collection,
-    incarnation,
-    known.size,
-    settled.map(({ versions }) => versions),
-    moment,
-  );
+  await verifyVersions(ledger, collection, incarnation, known.size, settled, moment);
   await verifyEnded(ledger, collection, incarnation, moment);
   const records = settled.flatMap(({ state }) => [...state.records.values()].map(({ record }) => record));
   return { records: known.size, ...(await verifyIndexes(collection, records, indexes, random)) };
@@ -132,29 +127,31 @@ async function look(collection: Collection): Promise<Found> {
   };
 }
 
-function settlePiece(piece: Piece, found: Found, moment: number): { state: PieceState; versions: number } {
+/** The state of a part, and how many versions its client made. A patch that changes nothing makes one, too. */
+type Settled = { state: PieceState; least: number; most: number };
+
+function settlePiece(piece: Piece, found: Found, moment: number): Settled {
   const candidates = piece.candidates(moment);
   const differences: string[] = [];
-  for (const { state, versions } of candidates) {
-    const difference = differs(piece, state, found);
-    if (difference !== null) {
-      differences.push(difference);
-      continue;
-    }
-    const { transaction } = state as PieceState;
-    const settled: PieceState = {
-      ...(state as PieceState),
-      transaction: transaction && {
-        ...transaction,
-        id: (found.transaction as { id: string }).id,
-      },
-    };
-    piece.settle(settled);
-    return { state: settled, versions };
+  const possible: typeof candidates = [];
+  for (const candidate of candidates) {
+    const difference = differs(piece, candidate.state, found);
+    if (difference === null) possible.push(candidate);
+    else differences.push(difference);
   }
-  throw new Error(
-    `client ${piece.client} finds none of the ${candidates.length} possible states: ${differences.join("; or: ")}`,
-  );
+  const [first] = possible;
+  if (first === undefined)
+    throw new Error(
+      `client ${piece.client} finds none of the ${candidates.length} possible states: ${differences.join("; or: ")}`,
+    );
+  const { transaction, ...state } = first.state as PieceState;
+  const settled: PieceState = {
+    ...state,
+    transaction: transaction && { ...transaction, id: (found.transaction as { id: string }).id },
+  };
+  piece.settle(settled);
+  const versions = possible.map((each) => each.versions);
+  return { state: settled, least: Math.min(...versions), most: Math.max(...versions) };
 }
 
 /** The difference to a state; null if there is none. */
@@ -198,7 +195,7 @@ async function verifyVersions(
   collection: Collection,
   incarnation: number,
   count: number,
-  made: readonly number[],
+  made: readonly Settled[],
   moment: number,
 ): Promise<void> {
   const book = ledger.versions(collection.name, incarnation);
@@ -212,8 +209,8 @@ async function verifyVersions(
       `${count} records are there, the version has ${newest.vector_count}, the collection ${vectors_count}`,
     );
   const grown = current_version - book.base;
-  const most = made.reduce((sum, one) => sum + one, 0);
-  const least = Math.max(0, ...made);
+  const most = made.reduce((sum, one) => sum + one.most, 0);
+  const least = Math.max(0, ...made.map((one) => one.least));
   if (grown < least || grown > most)
     throw new Error(
       `${least} to ${most} versions were made since version ${book.base}; it is version ${current_version}`,

@@ -90,6 +90,7 @@ const rows: readonly Row[] = [
   ["cluster-ca", "clusterCa", text("file"), "PEM file of the authority that signed the certificates of the NATS servers", "that of the system"],
   ["cluster-monitor", "clusterMonitors", { ...text("url"), list: true }, "monitoring addresses of the NATS servers, which tell how they sync", "port 8222 of each"],
   ["cluster-logs", "clusterLogs", number, "logs of a new cluster; later starts change nothing", "8"],
+  ["log-keep", "clusterKeepMs", duration, "how long the logs keep what a node that is away has not read; a node that was away longer copies from another one", "24h"],
   ["allow-unverified-sync", "clusterUnverifiedSync", { read: readBoolean }, "accept NATS servers that do not tell how they sync", "off"],
   ["versions-kept", "versionsKept", number, "number of versions that are kept and listed per collection", "1000"],
 ];

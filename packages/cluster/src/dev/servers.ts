@@ -3,6 +3,7 @@
 // One cluster on 127.0.0.1, each server with a directory and ports of its own. A server keeps both when it is started again.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -27,6 +28,8 @@ export class NatsServer {
   readonly name: string;
   readonly url: string;
   readonly monitor: string;
+  /** A file. */
+  readonly log: string;
   readonly #program: string;
   readonly #configuration: string;
   readonly #store: string;
@@ -38,6 +41,7 @@ export class NatsServer {
     this.monitor = `http://127.0.0.1:${monitor}`;
     this.#program = program;
     this.#configuration = join(directory, "nats.conf");
+    this.log = join(directory, "nats.log");
     this.#store = join(directory, "store");
   }
 
@@ -70,8 +74,10 @@ export class NatsServer {
     rmSync(this.#store, { recursive: true, force: true });
   }
 
-  /** Whether it serves, and JetStream is ready. */
+  /** Whether it serves, and JetStream is ready. @throws Error if it has ended by itself */
   async isReady(): Promise<boolean> {
+    if (this.#process !== undefined && this.#process.exitCode !== null)
+      throw new Error(`${this.name} has ended with code ${this.#process.exitCode}; its log is ${this.log}`);
     try {
       const answer = await fetch(`${this.monitor}/healthz?js-enabled-only=false`, {
         signal: AbortSignal.timeout(500),
@@ -119,7 +125,11 @@ export class NatsServers {
       const ready = await Promise.all(this.servers.map((server) => server.isReady()));
       if (ready.every(Boolean) && (await this.#hasLeader())) return;
       if (performance.now() > until)
-        throw new Error("nats-server is not ready after half a minute; its log is beside its configuration");
+        throw new Error(
+          `nats-server is not ready after half a minute: ${this.servers
+            .map(({ log }, i) => `${log} (${ready[i] ? "ready" : "not ready"})`)
+            .join(", ")}`,
+        );
       await delay(100);
     }
   }
@@ -171,21 +181,26 @@ async function portsFor(count: number): Promise<Ports[]> {
   }));
 }
 
+/** Below these are ports that the system does not give to connections: those could take the port of a server that is down for a moment. */
+const ephemeralPort = 32_768;
+const leastPort = 10_240;
+
 /** Ports of 127.0.0.1 that nothing uses now. */
 export async function freePorts(count: number): Promise<number[]> {
-  const probes = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const probe = createServer();
-      await new Promise<void>((resolve, reject) => {
-        probe.once("error", reject);
-        probe.listen(0, "127.0.0.1", resolve);
-      });
-      return probe;
-    }),
-  );
-  const ports = probes.map((probe) => (probe.address() as { port: number }).port);
-  await Promise.all(probes.map((probe) => new Promise((resolve) => probe.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(leastPort, ephemeralPort);
+    if (await isFree(port)) ports.add(port);
+  }
+  return [...ports];
+}
+
+function isFree(port: number): Promise<boolean> {
+  const probe = createServer();
+  return new Promise((resolve) => {
+    probe.once("error", () => resolve(false));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+  });
 }
 
 /** Ends a process, also a paused one; resolves when it has ended. */

@@ -49,8 +49,16 @@ export function remember(writer: Writer, sequence: number, opId: string): void {
 /** Whether an opId is remembered. @param sequence the last entry that was applied */
 export function isRemembered(reader: Reader, sequence: number, opId: string): boolean {
   const oldest = oldestRemembered(sequence);
-  for (const row of recentRows(reader)) if (row.sequence >= oldest && row.opId === opId) return true;
+  const id = fromHex(opId);
+  for (const block of recentBlocks(reader))
+    for (let at = 0; at < block.length; at += recentRowBytes)
+      if (block[at + 8] === id[0] && isSameId(block, at + 8, id) && readU53(block, at) >= oldest) return true;
   return false;
+}
+
+function isSameId(block: Uint8Array, at: number, id: Uint8Array): boolean {
+  for (let i = 0; i < opIdBytes; i++) if (block[at + i] !== id[i]) return false;
+  return true;
 }
 
 /** The smallest number that is remembered when `sequence` is the last one. */
@@ -58,12 +66,12 @@ function oldestRemembered(sequence: number): number {
   return Math.max(1, sequence - limits.entriesRemembered + 1);
 }
 
-function* recentRows(reader: Reader): Generator<{ sequence: number; opId: string }> {
+function* recentBlocks(reader: Reader): Generator<Uint8Array> {
   for (const [, block] of reader.entries("recent")) {
     invariant(block.length === recentBlockBytes, `a block of recent entries has ${block.length} bytes`);
-    yield* rowsOf(block);
+    yield block;
   }
-  yield* rowsOf((reader.get("meta", metaKeys.recent) ?? emptyBytes).slice());
+  yield (reader.get("meta", metaKeys.recent) ?? emptyBytes).slice();
 }
 
 /** The rows of a block, or of the latest entries, in their order. */

@@ -40,6 +40,7 @@ export class Collections {
   readonly quarantined = new Map<string, Quarantined>();
   /** Those that only other nodes hold, by name. */
   readonly elsewhere = new Map<string, CatalogEntry>();
+  readonly #nameById = new Map<string, string>();
   /** Names whose creation or deletion is in progress, and when it has ended, however it does. */
   readonly changing = new Map<string, Promise<void>>();
   readonly #restoring: () => number;
@@ -247,6 +248,23 @@ export class Collections {
       `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
       { name: name.slice(0, 300) },
     );
+  }
+
+  /** The entry of a collection, also of one that is damaged or elsewhere. */
+  entryOf(name: string): CatalogEntry | undefined {
+    return this.served.get(name)?.entry ?? this.quarantined.get(name)?.entry ?? this.elsewhere.get(name);
+  }
+
+  /** The same, by internal id. */
+  entryById(internalId: string): CatalogEntry | undefined {
+    const known = this.#nameById.get(internalId);
+    const entry = known === undefined ? undefined : this.entryOf(known);
+    if (entry?.internalId === internalId) return entry;
+    // It was found out before the collection of this name was replaced, or never.
+    this.#nameById.clear();
+    for (const each of this.entries) this.#nameById.set(each.internalId, each.definition.name);
+    const name = this.#nameById.get(internalId);
+    return name === undefined ? undefined : this.entryOf(name);
   }
 
   /** Of all collections, also of those that are damaged or elsewhere; not of damaged entries. */

@@ -108,19 +108,25 @@ export class DatabaseReplica implements Replica {
   }
 
   #isMade(change: SharedChange): boolean {
-    return (
-      "entry" in change && this.entries().some(({ internalId }) => internalId === change.entry.internalId)
-    );
+    return "entry" in change && this.entryById(change.entry.internalId) !== undefined;
   }
 
   entries(): readonly CatalogEntry[] {
     return this.#parts.collections.entries;
   }
 
+  entryOf(name: string): CatalogEntry | undefined {
+    return this.#parts.collections.entryOf(name);
+  }
+
+  entryById(internalId: string): CatalogEntry | undefined {
+    return this.#parts.collections.entryById(internalId);
+  }
+
   #find(internalId: string): OpenCollection | undefined {
-    for (const collection of this.#parts.collections.served.values())
-      if (collection.entry.internalId === internalId && collection.isOpen) return collection;
-    return undefined;
+    const { name } = this.entryById(internalId)?.definition ?? {};
+    const collection = name === undefined ? undefined : this.#parts.collections.served.get(name);
+    return collection?.isOpen ? collection : undefined;
   }
 
   #require(internalId: string): OpenCollection {
@@ -192,7 +198,7 @@ export class DatabaseReplica implements Replica {
 
   async receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void> {
     const { dataDir, collections } = this.#parts;
-    const entry = this.entries().find((each) => each.internalId === internalId);
+    const entry = this.entryById(internalId);
     if (entry === undefined)
       throw new QuiverError("collection_not_found", `The catalog has no collection ${internalId}.`);
     // Under another name it is an orphan, which the next start removes.

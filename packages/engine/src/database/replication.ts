@@ -88,6 +88,8 @@ export interface Replica {
   nodes(): ReadonlyMap<string, string>;
   /** Entries of all collections, held here or elsewhere. */
   entries(): readonly CatalogEntry[];
+  entryOf(name: string): CatalogEntry | undefined;
+  entryById(internalId: string): CatalogEntry | undefined;
   /** Undefined for a collection that this node does not serve. */
   placeOf(internalId: string): Place | undefined;
   /**

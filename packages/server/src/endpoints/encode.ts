@@ -24,7 +24,15 @@ import type { TSchema } from "typebox";
 import type { Work } from "../admission.ts";
 import type { Access } from "../auth/access.ts";
 import { FileAnswer } from "../file-answer.ts";
-import { arrayJson, emptyObject, type JsonPieces, type JsonText, JsonWriter, json } from "../json-answer.ts";
+import {
+  arrayJson,
+  asJson,
+  emptyObject,
+  type JsonPieces,
+  type JsonText,
+  JsonWriter,
+  json,
+} from "../json-answer.ts";
 import { Lines } from "../lines-answer.ts";
 
 /** The fields of a request on which the form of its answer depends. */
@@ -57,6 +65,8 @@ export function encodeAnswer(
   if (mediaType === "application/octet-stream") return fileAnswer(given as SnapshotFile);
   if (mediaType === "application/x-ndjson") return lines(given as VectorExport, work, access);
   if (answer === SearchResponse && isSmall(given as SearchResponse, asked as Asked)) return json(given);
+  // Like a small response, it is written at once: steps would cost as much as the text.
+  if (answer === VectorRecord) return asJson((given as StoredVector).toJson());
   const write = writers.get(answer);
   return write === undefined ? json(given) : work.task.finish(written(write, given, asked as Asked));
 }
@@ -74,7 +84,6 @@ const writers = new Map<TSchema, Write>([
     FetchedVectors,
     (given: readonly (StoredVector | null)[], asked, out) => arrayJson(given, out, recordJson(asked)),
   ],
-  [VectorRecord, writeRecord],
 ]);
 
 /** A list of records that come one by one. */
@@ -121,11 +130,6 @@ const recordJson =
   ({ include }: Pick<Asked, "include">) =>
   (vector: StoredVector | null) =>
     vector === null ? "null" : vector.toJson(include);
-
-// biome-ignore lint/correctness/useYield: one record is one step
-function* writeRecord(given: StoredVector, _: Asked, out: JsonWriter): Steps<void> {
-  out.add(given.toJson());
-}
 
 const facetJson = ({ value, count }: FacetValues[number]): string =>
   `{"value":${valueJson(value)},"count":${count}}`;

@@ -1,0 +1,16 @@
+// A short form of tests/campaigns/cluster.ts: each kind of fault, and some twice.
+
+import { expect, test } from "vitest";
+import { seed } from "../seed.ts";
+import { clusterHistories, missingNats } from "./cluster.ts";
+
+const missing = missingNats();
+
+test.skipIf(missing !== null)(
+  `[Y1] [Y2] [Y4] [Y6] a serial order explains what clients of a cluster saw through faults, and its replicas are equal (seed ${seed}; ${missing ?? "nats-server is there"})`,
+  async () => {
+    const seen = await clusterHistories({ seed, faults: 20, writers: 3, readers: 3, say: () => undefined });
+    expect(seen["operations in the history"]).toBeGreaterThan(100);
+  },
+  900_000,
+);
