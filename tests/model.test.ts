@@ -14,7 +14,7 @@ import { expect, it, vi } from "vitest";
 import { fused, type Metric, ModelCollection, type ModelRecord, type Ranked, tolerance } from "./model.ts";
 import { seed } from "./seed.ts";
 
-const runs = Number(process.env.QUIVER_RUNS ?? 60);
+const runs = Number(process.env.QUIVER_RUNS ?? 30);
 
 const names = ["one", "zwei 二", "troi's.3"];
 /** Words that text analysis does not change. */

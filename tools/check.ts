@@ -96,7 +96,8 @@ const groups: readonly (readonly Step[])[] = [
       name: "long",
       what: "long tests: programs, kills, campaigns, browsers",
       when: "full",
-      run: () => tests(["--project=long"]),
+      // Much of their time is waiting: for disks, clocks, programs and browsers.
+      run: () => tests(["--project=long", "--maxWorkers=3"]),
     },
     {
       name: "threads",
@@ -104,8 +105,8 @@ const groups: readonly (readonly Step[])[] = [
       when: "full",
       run: () => tests(["--project=with serving threads"]),
     },
+    { name: "site", what: "the site of the documents", when: "full", isBeside: true, run: site },
     { name: "packages", what: "the published packages in an empty project", when: "full", run: packages },
-    { name: "site", what: "the site of the documents", when: "full", run: site },
     {
       name: "shared",
       what: "those of the long tests that need the data sets of ../shared",

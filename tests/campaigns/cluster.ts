@@ -1,12 +1,23 @@
 // Does a cluster lose, split or half show anything, whatever fails?
 //
 // Concurrent clients write, commit transactions, read and search at all nodes, each request at the next one, with strict reads
-// (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, all at once, and lose their disks. The history must have
-// a serial order (histories/checker), and in the end all replicas must have one state.
+// (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, cut off, all at once, and lose their disks; disks are
+// full, damaged or changed by a byte, and clocks wrong. The history must have a serial order (histories/checker), and in the end all replicas must have one state.
 //
 //   node tools/launch.mjs run tests/campaigns/cluster.ts --faults 20
 
-import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import {
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,9 +25,12 @@ import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
 import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import { damage } from "./corruption/damage.ts";
+import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
 import type { Figures } from "./figures.ts";
 import { check } from "./histories/checker.ts";
 import { Client, collectionPath, indexBodies, keyCount, Recording } from "./histories/clients.ts";
+import { Network } from "./histories/links.ts";
 import { versionFault } from "./histories/versions.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -37,10 +51,42 @@ export type ClusterHistoryOptions = {
 /** A fault: what it does, and how it ends. */
 type Fault = {
   readonly what: string;
-  run(cluster: DevCluster, pick: (count: number) => number): Promise<void>;
+  /** Why it cannot be made here. */
+  readonly missing?: string | null;
+  run(cluster: DevCluster, pick: Pick, network: Network): Promise<void>;
 };
 
-const downMs = (pick: (count: number) => number): number => 200 + 400 * pick(10);
+/** A whole number from 0 up to, and without, `count`. */
+type Pick = (count: number) => number;
+
+const downMs = (pick: Pick): number => 200 + 400 * pick(10);
+
+/** Cuts members of the cluster from all others for a while. */
+const cutOff =
+  (...kinds: ("n" | "nats-")[]): Fault["run"] =>
+  async ({ nodes }, pick, network) => {
+    const number = 1 + pick(nodes.length);
+    network.isolate(...kinds.map((kind) => `${kind}${number}`));
+    await sleep(2 * downMs(pick));
+    network.heal();
+  };
+
+/** A module that makes the clock wrong by some milliseconds. */
+const wrongClock = (offMs: number): string =>
+  `data:text/javascript,${encodeURIComponent(`const Right = Date;
+globalThis.Date = class extends Right {
+  constructor(...given) {
+    if (given.length === 0) super(Right.now() + ${offMs});
+    else super(...given);
+  }
+  static now() {
+    return Right.now() + ${offMs};
+  }
+};`)}`;
+
+const hourMs = 3_600_000;
+/** Room on a disk that will be full. */
+const roomMegabytes = 32;
 
 const faults: readonly Fault[] = [
   {
@@ -124,7 +170,86 @@ const faults: readonly Fault[] = [
       server.start();
     },
   },
+  { what: "machines cut off, each a node and a server", run: cutOff("n", "nats-") },
+  { what: "servers cut off", run: cutOff("nats-") },
+  { what: "nodes cut off", run: cutOff("n") },
+  {
+    what: "nodes whose clock is an hour wrong from then on",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      await node.stop();
+      node.start("--import", wrongClock(pick(2) === 0 ? hourMs : -hourMs));
+    },
+  },
+  {
+    what: "nodes with a damaged place in their collections",
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      await node.stop("SIGKILL");
+      damage(join(node.directory, "collections"), () => pick(2 ** 30) / 2 ** 30);
+      node.start();
+    },
+  },
+  {
+    what: "servers with a flipped byte in a log",
+    async run({ servers: { servers } }, pick) {
+      const server = servers[pick(servers.length)];
+      await server.stop("SIGKILL");
+      flipByte(server.store, pick);
+      await sleep(downMs(pick));
+      server.start();
+    },
+  },
+  {
+    what: "nodes whose disk was full",
+    missing: whyNoMount(),
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      const { directory } = node;
+      await node.stop();
+      const disk = new SmallDisk(directoryMegabytes(directory) + roomMegabytes);
+      try {
+        cpSync(directory, disk.path, { recursive: true });
+        rmSync(directory, { recursive: true });
+        symlinkSync(disk.path, directory);
+        node.start();
+        await node.ready();
+        disk.fill();
+        await sleep(2 * downMs(pick));
+        disk.free();
+        await sleep(downMs(pick));
+        await node.stop();
+        rmSync(directory);
+        cpSync(disk.path, directory, { recursive: true });
+      } finally {
+        await node.stop();
+        disk.remove();
+      }
+      node.start();
+    },
+  },
 ];
+
+/** Of its files. */
+const directoryMegabytes = (directory: string): number =>
+  Math.ceil(
+    readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .reduce((bytes, { parentPath, name }) => bytes + statSync(join(parentPath, name)).size, 0) /
+      2 ** 20,
+  );
+
+/** Changes a byte of a file in which a server keeps messages. */
+function flipByte(store: string, pick: Pick): void {
+  const files = readdirSync(store, { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith(".blk"),
+  );
+  const path = join(store, files[pick(files.length)]);
+  const bytes = readFileSync(path);
+  if (bytes.length === 0) return;
+  bytes[pick(bytes.length)] ^= 1 << pick(8);
+  writeFileSync(path, bytes);
+}
 
 /** A message that was being published when its node ended, or was paused, is in the log by then, or never will be. */
 const settledMs = 1_500;
@@ -136,11 +261,15 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
   using folder = new TemporaryFolder("cluster");
   const random = randomNumbers(seed);
   const pick = (count: number) => Math.floor(random() * count);
+  const possible = faults.filter(({ missing = null }) => missing === null);
+  for (const { what, missing } of faults) if (missing) say(`left out: ${what}: ${missing}`);
+  const network = new Network();
   const cluster = await DevCluster.start({
     nats: found.path,
     directory: folder.path,
     quiver: [process.execPath, join(root, "packages/cli/src/main.ts")],
     args: ["--no-console", "--transaction-idle", "20s"],
+    servers: { portOf: network.portOf },
   });
   const recording = new Recording();
   const counts = new Map<string, number>();
@@ -169,10 +298,10 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
     for (let i = 0; i < options.faults && !isOver; i++) {
       await sleep(500 + 200 * pick(10));
       // Each kind comes, in another order in each round.
-      const fault = faults[(i + (seed % faults.length)) % faults.length];
+      const fault = possible[(i + (seed % possible.length)) % possible.length];
       counts.set(fault.what, (counts.get(fault.what) ?? 0) + 1);
       back = (async () => {
-        await fault.run(cluster, pick);
+        await fault.run(cluster, pick, network);
         await healed(cluster);
         await sleep(settledMs);
       })();
@@ -191,6 +320,7 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
   } finally {
     await back.catch(() => undefined);
     await cluster.stop();
+    network.close();
   }
 }
 

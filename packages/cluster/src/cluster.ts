@@ -23,7 +23,7 @@ import {
   type SharedChange,
   type Written,
 } from "@quiverdb/engine/database/replication";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { CatalogLog } from "./catalog-log.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { logDiverged, logUnavailable } from "./errors.ts";
@@ -321,25 +321,46 @@ export class Cluster implements ReplicatedLog {
   }
 
   /** Serves a collection no longer, until it was copied from another node. @param position up to which messages are not kept */
-  async #giveUp(internalId: string, cause: unknown, position: number): Promise<void> {
+  async #giveUp(
+    internalId: string,
+    cause: unknown,
+    position: number,
+    told = notServed("could not apply the log of the collection", cause),
+  ): Promise<void> {
     const collection = this.#nameOf(internalId);
     if (collection === undefined) return;
     this.#options.log.error(
       { collection, store: internalId, position, err: cause },
-      "a message could not be applied; the collection is copied from another node",
+      "the collection is copied from another node",
     );
     const at = this.#readers[logOf(internalId, this.identity.logs)].position;
     this.#healing.add(internalId, Math.max(at, position));
-    const why = cause instanceof Error ? cause.message : String(cause);
-    await this.#replica.leave(
-      internalId,
-      new QuiverError(
-        "not_ready",
-        `This node could not apply the log of the collection and copies it from another one: ${why}`,
-        { retry_after_seconds: 1 },
-        { cause },
-      ),
+    await this.#replica.leave(internalId, told);
+  }
+
+  /**
+   * Damage was found in a collection: it is copied from another node, if one serves it.
+   * @returns what whoever found it is told
+   */
+  damaged(internalId: string, error: QuiverError): QuiverError {
+    const entry = this.#replica.entryById(internalId);
+    if (entry === undefined || !this.serves(internalId) || this.servingNodes(entry).length === 0)
+      return error;
+    const left = notServed("has found damage in the collection", error);
+    this.#giveUp(internalId, error, 0, left).catch((err: unknown) =>
+      this.#options.log.error({ store: internalId, err }, "a damaged collection is still served"),
     );
+    return left;
+  }
+
+  /** Hash of all that replicas of a collection have in common. */
+  async stateOf(internalId: string): Promise<{ position: number; sha256: string }> {
+    try {
+      const { place, sha256 } = await this.#replica.stateOf(internalId);
+      return { position: place.position, sha256 };
+    } catch (error) {
+      throw isQuiverError(error) && error.code === "data_corrupted" ? this.damaged(internalId, error) : error;
+    }
   }
 
   #historyOf(internalId: string): PlaceHistory {
@@ -570,10 +591,7 @@ export class Cluster implements ReplicatedLog {
   }: CatalogEntry): Promise<CheckedCollection> {
     const urls = this.#replica.nodes();
     const stateOf = async (node: string) => {
-      if (node === this.node) {
-        const { place, sha256 } = await this.#replica.stateOf(internalId);
-        return { node, position: place.position, sha256 };
-      }
+      if (node === this.node) return { node, ...(await this.stateOf(internalId)) };
       const response = await fetch(`${urls.get(node)}/cluster/states/${internalId}`, {
         headers: { [secretHeader]: this.identity.secret },
       });
@@ -652,6 +670,14 @@ export type ClusterStatus = {
 const keptMessages = 1_024;
 
 const toldOf = ({ position, hash }: Place): ToldPlace => [position, Buffer.from(hash).toString("hex")];
+
+const notServed = (what: string, cause: unknown) =>
+  new QuiverError(
+    "not_ready",
+    `This node ${what} and copies it from another one: ${cause instanceof Error ? cause.message : String(cause)}`,
+    { retry_after_seconds: 1 },
+    { cause },
+  );
 
 const stopping = () =>
   new QuiverError("shutting_down", "The node is stopping; send the request to another one.");

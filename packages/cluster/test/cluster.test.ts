@@ -1,6 +1,6 @@
 // Do three nodes act as one database, whatever happens to them?
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -214,6 +214,32 @@ describe.skipIf(missing !== undefined)(
       await expect.poll(async () => await at(2).collection("away").count()).toBe(25);
       await equal("away");
       await equal("own");
+    });
+
+    test("[Y6] a node that finds a damaged record serves the collection no longer, and copies it from another one", async () => {
+      await make("damaged");
+      await at(0).collection("damaged").upsert(records(0, 5));
+      const { collections } = (await (
+        await fetch(`http://127.0.0.1:${ports[0]}/cluster/status`)
+      ).json()) as ClusterStatus;
+      expect(collections.find(({ name }) => name === "damaged")?.replicas).toEqual(["n1", "n2", "n3"]);
+      const places = Object.keys((await told(1)).places);
+      await stop(1);
+      const stores = join(directory, "n2", "collections");
+      const [internalId] = readdirSync(stores).filter((name) => places.at(-1) === name);
+      const file = join(stores, internalId, "data.mdb");
+      const bytes = readFileSync(file);
+      for (let at = bytes.indexOf("word0"); at >= 0; at = bytes.indexOf("word0", at + 1)) bytes[at] ^= 1;
+      writeFileSync(file, bytes);
+      await start(1);
+      const read = () =>
+        fetch(`http://127.0.0.1:${ports[1]}/vectordb/collections/damaged/vectors/v0`, {
+          headers: { "x-quiver-hop": "1" },
+        });
+      const first = await read();
+      expect(first.status, await first.text()).toBe(503);
+      await expect.poll(async () => (await read()).status).toBe(200);
+      await equal("damaged");
     });
 
     test("[Y7] a message larger than the log takes goes by the object store", async () => {

@@ -344,6 +344,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     // When a stream fails, the status was already sent: the connection is cut, and only the log has the reason.
     if (payload instanceof Readable)
       payload.once("error", (error) => {
+        cluster?.told(error, request);
         const { serverFault } = errorAnswer(error, request.endpoint.operation, request.id, privateTexts);
         account.cut(request, error, serverFault);
       });
@@ -438,7 +439,8 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       reply.hijack();
       return;
     }
-    const answer = errorAnswer(error, request.endpoint.operation, request.id, privateTexts);
+    const told = cluster === undefined ? error : cluster.told(error, request);
+    const answer = errorAnswer(told, request.endpoint.operation, request.id, privateTexts);
     const { code, details } = answer.body.error;
     if (answer.serverFault) account.fault(request, error);
     if (answer.status === 401) reply.header("www-authenticate", "Bearer");

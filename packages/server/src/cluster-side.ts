@@ -13,7 +13,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster, ClusterStatus } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
 import { type Forward, forwardingTo } from "./threads/forwarding.ts";
@@ -137,6 +137,14 @@ export class ClusterSide {
     return wait.then(see);
   }
 
+  /** What a client is told of an error: damage is trouble of this node, which copies the collection from another one. */
+  told(error: unknown, { params }: FastifyRequest): unknown {
+    if (!isQuiverError(error) || error.code !== "data_corrupted") return error;
+    const { collection_id: name } = (params ?? {}) as { collection_id?: string };
+    const entry = name === undefined ? undefined : this.#cluster.entryOf(name);
+    return entry === undefined ? error : this.#cluster.damaged(entry.internalId, error);
+  }
+
   /** How far this node is, for the answer to a request. */
   position({ params }: FastifyRequest): string {
     const { collection_id: name } = (params ?? {}) as { collection_id?: string };
@@ -167,8 +175,7 @@ export class ClusterSide {
     app.get("/cluster/states/:internalId", ofNodes, async (request) => {
       this.#requireNode(request);
       const { internalId } = request.params as { internalId: string };
-      const { place, sha256 } = await this.#cluster.replica.stateOf(internalId);
-      return { position: place.position, sha256 };
+      return this.#cluster.stateOf(internalId);
     });
     app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
     app.post("/cluster/adopt/:collection", ofAdmins, async (request) => {

@@ -144,7 +144,7 @@ async function listed(
 type Scalar = string | number | boolean;
 
 const valuesOf = ({ metadata }: ModelRecord, field: string): Scalar[] =>
-  [(metadata as Record<string, unknown>)[field]].flat().filter((value) => value != null) as Scalar[];
+  [((metadata ?? {}) as Record<string, unknown>)[field]].flat().filter((value) => value != null) as Scalar[];
 
 function facetOf(records: readonly ModelRecord[], field: string): Map<Scalar, number> {
   const counts = new Map<Scalar, number>();

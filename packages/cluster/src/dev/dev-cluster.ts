@@ -23,7 +23,7 @@ export type DevOptions = {
   readonly quiver: readonly [string, ...string[]];
   /** Default 3. */
   readonly nodes?: number;
-  readonly servers?: Pick<ServersOptions, "count" | "sync" | "extra">;
+  readonly servers?: Pick<ServersOptions, "count" | "sync" | "extra" | "portOf">;
   /** Further arguments of `serve`. */
   readonly args?: readonly string[];
   /** Of the nodes. With QUIVER_ADMIN_KEY they ask for that key; otherwise they need none. */
@@ -67,8 +67,9 @@ export class DevNode {
     return this.#process?.pid;
   }
 
-  start(): void {
-    const [program, ...first] = this.#command;
+  /** @param flags of the program that runs `quiver` */
+  start(...flags: string[]): void {
+    const [program, ...first] = [this.#command[0], ...flags, ...this.#command.slice(1)];
     const log = openSync(this.#log, "a");
     this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
@@ -135,7 +136,15 @@ export class DevCluster {
         servers.servers.map(({ monitor }) => monitor).join(","),
       ],
     };
-    const nodes = ports.map((port, i) => new DevNode(`n${i + 1}`, port, withMonitors, servers.urls));
+    const { portOf } = options.servers ?? {};
+    const nodes: DevNode[] = [];
+    for (const [i, port] of ports.entries()) {
+      const name = `n${i + 1}`;
+      const urls = servers.servers.map(async ({ name: server, port: own }) => {
+        return `nats://127.0.0.1:${portOf === undefined ? own : await portOf(name, server, own)}`;
+      });
+      nodes.push(new DevNode(name, port, withMonitors, await Promise.all(urls)));
+    }
     const cluster = new DevCluster(servers, nodes);
     // Whatever ends this process, unless it is killed at once.
     process.once("exit", () => cluster.kill());

@@ -20,29 +20,39 @@ export type ServersOptions = {
   readonly sync?: string;
   /** Text added to each configuration. */
   readonly extra?: string;
+  /** The port by which one server reaches another, by their names. Default: the other's own. */
+  readonly portOf?: PortOf;
 };
+
+/** @param port of the other @returns a port that leads there */
+export type PortOf = (from: string, to: string, port: number) => number | Promise<number>;
 
 type Ports = { readonly client: number; readonly route: number; readonly monitor: number };
 
 export class NatsServer {
   readonly name: string;
-  readonly url: string;
+  readonly port: number;
   readonly monitor: string;
   /** A file. */
   readonly log: string;
+  /** Its directory. */
+  readonly store: string;
   readonly #program: string;
   readonly #configuration: string;
-  readonly #store: string;
   #process: ChildProcess | undefined;
 
   constructor(name: string, program: string, directory: string, { client, monitor }: Ports) {
     this.name = name;
-    this.url = `nats://127.0.0.1:${client}`;
+    this.port = client;
     this.monitor = `http://127.0.0.1:${monitor}`;
     this.#program = program;
     this.#configuration = join(directory, "nats.conf");
     this.log = join(directory, "nats.log");
-    this.#store = join(directory, "store");
+    this.store = join(directory, "store");
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.port}`;
   }
 
   get pid(): number | undefined {
@@ -71,7 +81,7 @@ export class NatsServer {
 
   /** Loses everything; stop it before. */
   wipe(): void {
-    rmSync(this.#store, { recursive: true, force: true });
+    rmSync(this.store, { recursive: true, force: true });
   }
 
   /** Whether it serves, and JetStream is ready. @throws Error if it has ended by itself */
@@ -98,16 +108,32 @@ export class NatsServers {
 
   /** Resolves when all of them serve, and have a leader. */
   static async start(options: ServersOptions): Promise<NatsServers> {
-    const { path, directory, count = 3, sync = "always", extra = "" } = options;
+    const {
+      path,
+      directory,
+      count = 3,
+      sync = "always",
+      extra = "",
+      portOf = (_, __, port) => port,
+    } = options;
     const ports = await portsFor(count);
-    const routes = ports.map(({ route }) => `nats://127.0.0.1:${route}`);
-    const servers = ports.map((each, i) => {
-      const name = `nats-${i + 1}`;
+    const names = ports.map((_, i) => `nats-${i + 1}`);
+    const servers: NatsServer[] = [];
+    for (const [i, name] of names.entries()) {
+      const routes: string[] = [];
+      for (const [j, { route }] of ports.entries())
+        routes.push(`nats://127.0.0.1:${i === j ? route : await portOf(name, names[j], route)}`);
       const own = join(directory, name);
       mkdirSync(own, { recursive: true });
-      writeFileSync(join(own, "nats.conf"), configuration(name, own, each, routes, sync, extra));
-      return new NatsServer(name, path, own, each);
-    });
+      // What servers tell of themselves would lead past the given ports.
+      const advertised =
+        options.portOf === undefined ? undefined : routes[i].replace("nats://127.0.0.1", "localhost.invalid");
+      writeFileSync(
+        join(own, "nats.conf"),
+        configuration(name, own, ports[i], routes, sync, extra, advertised),
+      );
+      servers.push(new NatsServer(name, path, own, ports[i]));
+    }
     const all = new NatsServers(servers);
     for (const server of servers) server.start();
     await all.ready();
@@ -160,6 +186,7 @@ function configuration(
   routes: readonly string[],
   sync: string,
   extra: string,
+  advertised: string | undefined,
 ): string {
   return `server_name: ${name}
 listen: 127.0.0.1:${client}
@@ -167,7 +194,7 @@ http: 127.0.0.1:${monitor}
 max_payload: 8MB
 log_file: "${join(directory, "nats.log")}"
 jetstream: { store_dir: "${join(directory, "store")}", sync_interval: ${sync}, max_file_store: 50GB }
-${routes.length === 1 ? "" : `cluster: { name: quiver, listen: 127.0.0.1:${route}, routes: [${routes.join(", ")}], pool_size: 1 }`}
+${routes.length === 1 ? "" : `cluster: { name: quiver, listen: 127.0.0.1:${route}, routes: [${routes.join(", ")}], pool_size: 1${advertised === undefined ? "" : `, cluster_advertise: "${advertised}", no_advertise: true`} }`}
 ${extra}
 `;
 }

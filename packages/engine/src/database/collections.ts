@@ -245,7 +245,7 @@ export class Collections {
       );
     throw new QuiverError(
       "collection_not_found",
-      `There is no collection named '${name.slice(0, 300)}'. POST /vectordb/collections creates one.`,
+      `There is no collection named '${name.slice(0, 300)}'. It is created by createCollection, POST /vectordb/collections.`,
       { name: name.slice(0, 300) },
     );
   }

@@ -110,7 +110,7 @@ export function requireIndexes(
     if (!definitions[kind])
       throw new QuiverError(
         "index_not_found",
-        `The collection '${name}' has no ${kind} index. Create it with POST /vectordb/collections/${encodeURIComponent(name)}/indexes/${kind}.`,
+        `The collection '${name}' has no ${kind} index. Create it with POST /vectordb/collections/${encodeURIComponent(name)}/indexes/${kind}, or with the collection's method for it.`,
         { index_type: kind, name },
       );
 }

@@ -126,7 +126,7 @@ export class KnownSnapshots {
 export function notFound(id: string, path = "snapshot_id"): QuiverError {
   return new QuiverError(
     "snapshot_not_found",
-    `There is no snapshot '${id.slice(0, 80)}' (${path}). GET /vectordb/snapshots lists all.`,
+    `There is no snapshot '${id.slice(0, 80)}' (${path}). All are listed by listSnapshots, GET /vectordb/snapshots.`,
     { path, snapshot_id: id.slice(0, 80) },
   );
 }
