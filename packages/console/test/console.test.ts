@@ -1079,6 +1079,33 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
     await tab.page.getByRole("img", { name: /^Records: notes/ }).waitFor();
   });
 
+  test("[U10] the nodes of a cluster are a table, with how far each is", async () => {
+    const tab = await openTab();
+    const { page } = tab;
+    const gauges = `quiver_cluster_node_alive{node="n1"} 1
+quiver_cluster_node_alive{node="n2"} 0
+quiver_cluster_node_alive{node="n3"} 1
+quiver_cluster_catalog_position{node="n1"} 12
+quiver_cluster_catalog_position{node="n3"} 12
+quiver_cluster_log_position{node="n1"} 1500
+quiver_cluster_log_position{node="n3"} 1437
+quiver_cluster_collections_copied{node="n1"} 0
+quiver_cluster_collections_copied{node="n3"} 1
+quiver_cluster_publish_seconds 0.004
+quiver_cluster_collections_diverged 0
+`;
+    await page.route("**/metrics", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()) + gauges });
+    });
+    await tab.go("metrics");
+    const row = (node: string) => page.getByRole("row").filter({ hasText: node });
+    await row("n1").getByText("alive").waitFor();
+    await row("n2").getByText("away").waitFor();
+    await row("n3").getByText("63", { exact: true }).waitFor();
+    await page.getByText("The log acknowledges a message in 4").waitFor();
+  });
+
   test("[U10] a key is made, shown once, and revoked; the audit log has it", async () => {
     const tab = await openTab();
     const { page } = tab;

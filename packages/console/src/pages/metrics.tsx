@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { bytes, compact, count, decimal, milliseconds } from "../parts/format.ts";
 import { LoadFailure } from "../parts/loading.tsx";
+import { Table } from "../parts/table.tsx";
 import { type Holds, quantile, Reading, rate, readingsOf, withReading } from "../prometheus.ts";
 import { useSession } from "../session.ts";
 
@@ -66,7 +67,10 @@ export function MetricsPage() {
           </p>
         )
       ) : (
-        <Charts readings={readings} last={last} />
+        <>
+          <Nodes last={last} />
+          <Charts readings={readings} last={last} />
+        </>
       )}
     </>
   );
@@ -78,6 +82,61 @@ function refusal(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** The nodes of a cluster, as the one that answers sees them; nothing of a server that is alone. */
+function Nodes({ last }: { last: Reading }) {
+  const nodes = last.of("quiver_cluster_node_alive");
+  if (nodes.length === 0) return null;
+  const values = (name: string) =>
+    new Map(last.of(name).map(({ labels, value }) => [labels.node, value] as const));
+  const positions = values("quiver_cluster_log_position");
+  const catalogs = values("quiver_cluster_catalog_position");
+  const copied = values("quiver_cluster_collections_copied");
+  const farthest = Math.max(0, ...positions.values());
+  const shown = (value: number | undefined) => (value === undefined ? "" : count(value));
+  const diverged = last.sum("quiver_cluster_collections_diverged");
+  return (
+    <section>
+      <h2>Nodes</h2>
+      <p class="muted small">
+        The log acknowledges a message in {milliseconds(1_000 * last.sum("quiver_cluster_publish_seconds"))}.
+        Behind: messages that another node has applied.
+      </p>
+      {diverged > 0 && (
+        <p role="alert">
+          {count(diverged)} collections take no writes, because their replicas differ: see{" "}
+          <code>quiver cluster status</code>.
+        </p>
+      )}
+      <Table
+        columns={[
+          "Node",
+          "State",
+          { number: "Catalog" },
+          { number: "Messages" },
+          { number: "Behind" },
+          { number: "Copied" },
+        ]}
+      >
+        {nodes.map(({ labels: { node }, value }) => {
+          const position = positions.get(node);
+          return (
+            <tr key={node}>
+              <td>{node}</td>
+              <td>
+                <span class={value === 1 ? "badge" : "badge warn"}>{value === 1 ? "alive" : "away"}</span>
+              </td>
+              <td class="number">{shown(catalogs.get(node))}</td>
+              <td class="number">{shown(position)}</td>
+              <td class="number">{shown(position === undefined ? undefined : farthest - position)}</td>
+              <td class="number">{shown(copied.get(node))}</td>
+            </tr>
+          );
+        })}
+      </Table>
+    </section>
+  );
 }
 
 function Charts({ readings, last }: { readings: readonly Reading[]; last: Reading }) {
