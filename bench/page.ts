@@ -398,6 +398,7 @@ const files: readonly (readonly [benchmark: string, what: string])[] = [
   ["rest", "a search through REST beside node:http alone"],
   ["overhead", "a search in process beside its index alone"],
   ["threads", "one serving thread, one a core, and the default"],
+  ["cluster", "a cluster of one to three nodes on one machine, and what happens when a part ends"],
   ["dense-start", "start with 990,000 vectors"],
   ["dense-lasting", "a graph in which every vector was replaced 3 times"],
   ["text-start", "build and restart with 1,000,000 passages"],

@@ -113,6 +113,11 @@ const benchmarks = new Map<string, Program>([
   bench("short", "short", "half an hour: the short form of the others, with rivals"),
   bench("dense", "search", "HNSW against rivals", "--benchmark dense"),
   bench(
+    "cluster",
+    "cluster/main",
+    "what a cluster of one to three nodes costs, and what happens when a part ends; needs nats-server",
+  ),
+  bench(
     "dense-lasting",
     "dense/lasting",
     "a graph in which every vector was replaced three times, against a fresh one",

@@ -146,10 +146,10 @@ const faults: readonly Fault[] = [
   },
   {
     what: "times that all servers were killed",
-    async run({ servers: { servers } }, pick) {
-      await Promise.all(servers.map((server) => server.stop("SIGKILL")));
+    async run({ servers }, pick) {
+      await Promise.all(servers.servers.map((server) => server.stop("SIGKILL")));
       await sleep(downMs(pick));
-      for (const server of servers) server.start();
+      await servers.begin();
     },
   },
   {

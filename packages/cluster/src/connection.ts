@@ -94,8 +94,8 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
 }
 
 const prepareMs = 60_000;
-/** How long servers may take to know each other: all of them were named, or others stand behind the ones that were. */
-const meetMs = { all: 30_000, some: 5_000 };
+/** How long servers may take to know each other, where fewer than a cluster needs were named. */
+const fewServersMs = 5_000;
 const againMs = 250;
 
 /** Nodes that start at once create the same things, and what is new has no leader for a moment: it is tried again. */
@@ -106,10 +106,9 @@ async function prepared(nats: NatsConnection, options: ConnectionOptions): Promi
       return await prepare(nats, options);
     } catch (error) {
       const waitedMs = performance.now() - begun;
-      const { all, some } = meetMs;
-      // Servers that have just started do not know each other yet.
-      const isMissing = replicasError(error) !== error;
-      if (waitedMs > (!isMissing ? prepareMs : options.servers.length < replicas ? some : all)) throw error;
+      // Servers that have just started do not know each other yet; some took half a minute.
+      const areFew = replicasError(error) !== error && options.servers.length < replicas;
+      if (waitedMs > (areFew ? fewServersMs : prepareMs)) throw error;
       await delay(againMs);
     }
   }

@@ -275,7 +275,7 @@ describe.skipIf(missing !== undefined)(
       });
       expect(strict.status).toBe(503);
       expect(strict.headers.get("retry-after")).not.toBeNull();
-      for (const server of nats.servers.slice(0, 2)) server.start();
+      await nats.begin(nats.servers.slice(0, 2));
       await nats.ready();
       await at(1).collection("quorum").upsert(records(6, 3));
       await equal("quorum");

@@ -3,7 +3,7 @@
 // Three nats-server and some nodes, each a process of its own, which end with this one. Ports and directories stay when one is started again.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, openSync } from "node:fs";
+import { mkdirSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
@@ -90,11 +90,15 @@ export class DevNode {
     const until = performance.now() + readyMs;
     while (!(await this.isReady())) {
       if (this.#process?.exitCode !== null && this.#process?.exitCode !== undefined)
-        throw new Error(`the node ${this.name} has ended; its log is ${this.#log}`);
+        throw new Error(`the node ${this.name} has ended; the end of ${this.#log}:\n${this.#logEnd()}`);
       if (performance.now() > until)
         throw new Error(`the node ${this.name} is not ready; its log is ${this.#log}`);
       await delay(50);
     }
+  }
+
+  #logEnd(): string {
+    return readFileSync(this.#log, "utf8").trimEnd().split("\n").slice(-5).join("\n");
   }
 
   async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {

@@ -135,13 +135,24 @@ export class NatsServers {
       servers.push(new NatsServer(name, path, own, ports[i]));
     }
     const all = new NatsServers(servers);
-    for (const server of servers) server.start();
+    await all.begin();
     await all.ready();
     return all;
   }
 
   get urls(): string[] {
     return this.servers.map(({ url }) => url);
+  }
+
+  /**
+   * Starts servers, one after the other: where all begin at once, each connects to each other at the same moment, both close one of the two
+   * connections as a duplicate, and nats-server 2.10.27 then sometimes finds no leader for minutes (2 of 120 starts here; of 80 like this none).
+   */
+  async begin(servers: readonly NatsServer[] = this.servers): Promise<void> {
+    for (const server of servers) {
+      server.start();
+      await delay(apartMs);
+    }
   }
 
   /** @throws Error if they are not ready within half a minute */
@@ -178,6 +189,8 @@ export class NatsServers {
     await Promise.all(this.servers.map((server) => server.stop("SIGKILL")));
   }
 }
+
+const apartMs = 400;
 
 function configuration(
   name: string,

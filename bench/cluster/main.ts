@@ -1,0 +1,275 @@
+// What does a cluster cost, and what happens when a part of it ends?
+//
+//   npm run bench cluster [-- --records 20000 --vectors 100000 --seconds 5]
+//
+// Three nats-server and one, two and three nodes on this machine, which they share with the client: what is durable here waits for three
+// synced disks that are one. Processor time is that of all nodes and of all servers for each request, network bytes are those of the
+// loopback device.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { Agent } from "node:http";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { DevCluster } from "../../packages/cluster/src/dev/dev-cluster.ts";
+import { findNatsServer } from "../../packages/cluster/src/dev/nats-server.ts";
+import { randomNumbers } from "../../packages/kernels/src/random.ts";
+import { clientOf } from "../rest/measured-server.ts";
+import { quantile } from "../shared/figures.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
+
+const dimension = 128;
+const root = resolve(import.meta.dirname, "../..");
+const { values, isKept } = readOptions({}, { records: "20000", vectors: "100000", seconds: "5" });
+const [records, vectors, seconds] = [values.records, values.vectors, values.seconds].map(Number);
+const found = findNatsServer(join(root, ".cache"));
+if ("missing" in found) throw new Error(found.missing);
+const { path: nats, version } = found;
+
+const random = randomNumbers(1);
+const vector = () => Array.from({ length: dimension }, () => Number((random() - 0.5).toFixed(4)));
+const collection = "/vectordb/collections/bench";
+let ids = 0;
+const upsertOf = (count: number): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      vectors: Array.from({ length: count }, () => ({ id: `record-${ids++}`, dense_values: vector() })),
+    }),
+  );
+const upsertPath = `${collection}/streaming/upsert`;
+const searchPath = `${collection}/search/dense`;
+const searches = Array.from({ length: 100 }, () =>
+  Buffer.from(JSON.stringify({ query_vector: vector(), top_k: 10 })),
+);
+
+type Send = (path: string, body: Buffer) => Promise<unknown>;
+
+/** A client of all nodes, each request to the next. */
+function clientOfAll(urls: readonly string[], sockets: number): { send: Send; end(): void } {
+  const agent = new Agent({ keepAlive: true, maxSockets: sockets });
+  const clients = urls.map((url) => clientOf(url, agent));
+  let turn = 0;
+  return {
+    send: (path, body) => clients[turn++ % clients.length].send(path, body),
+    end: () => agent.destroy(),
+  };
+}
+
+/** Processor milliseconds of processes until now, with their threads. */
+function cpuMs(pids: readonly (number | undefined)[]): number {
+  const ticks = pids.map((pid) => {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return Number(fields[11]) + Number(fields[12]);
+  });
+  return ticks.reduce((sum, each) => sum + each, 0) * 10;
+}
+
+/** Bytes that the loopback device has passed on until now. */
+const loopbackBytes = (): number => Number(/lo:\s*(\d+)/.exec(readFileSync("/proc/net/dev", "utf8"))?.[1]);
+
+/** Calls from several connections for some seconds. */
+async function load(cluster: DevCluster, connections: number, path: string, body: () => Buffer) {
+  const { send, end } = clientOfAll(cluster.urls, connections);
+  const nodes = cluster.nodes.map(({ pid }) => pid);
+  const servers = cluster.servers.servers.map(({ pid }) => pid);
+  const timesMs: number[] = [];
+  const before = { nodes: cpuMs(nodes), servers: cpuMs(servers), bytes: loopbackBytes() };
+  const begun = performance.now();
+  const until = begun + seconds * 1_000;
+  const connection = async () => {
+    while (performance.now() < until) {
+      const startMs = performance.now();
+      await send(path, body());
+      timesMs.push(performance.now() - startMs);
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, connection));
+  const count = timesMs.length;
+  const sorted = Float64Array.from(timesMs);
+  const row = {
+    perSecond: (count * 1_000) / (performance.now() - begun),
+    p50Ms: quantile(sorted, 0.5),
+    p99Ms: quantile(sorted, 0.99),
+    nodesUs: ((cpuMs(nodes) - before.nodes) * 1_000) / count,
+    serversUs: ((cpuMs(servers) - before.servers) * 1_000) / count,
+    networkBytes: (loopbackBytes() - before.bytes) / count,
+  };
+  end();
+  return row;
+}
+
+async function started(nodes: number, directory: string): Promise<DevCluster> {
+  const cluster = await DevCluster.start({
+    nats,
+    directory,
+    quiver: [process.execPath, join(root, "packages/cli/dist/main.js")],
+    nodes,
+    args: ["--no-console", "--log-level", "error"],
+  });
+  await json(cluster.urls[0], "/vectordb/collections", {
+    name: "bench",
+    dense_vector: { enabled: true, dimension, auto_create_index: true },
+    sparse_vector: { enabled: false },
+    tf_idf_options: { enabled: false },
+    config: {},
+  });
+  return cluster;
+}
+
+async function json(
+  url: string,
+  path: string,
+  body?: unknown,
+  headers = {},
+): Promise<Record<string, unknown>> {
+  const answer = await fetch(url + path, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { "content-type": "application/json", ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`);
+  return JSON.parse(text);
+}
+
+const fill = async ({ urls }: DevCluster, count: number) => {
+  const { send, end } = clientOfAll(urls, 4);
+  const parts = Array.from({ length: Math.ceil(count / 500) }, () => 500);
+  const lane = async () => {
+    while (parts.length > 0) await send(upsertPath, upsertOf(parts.pop() as number));
+  };
+  await Promise.all(Array.from({ length: 4 }, lane));
+  end();
+};
+
+/** Milliseconds of reads by id at one node. */
+async function reads(url: string, headers: Record<string, string>): Promise<number> {
+  const timesMs: number[] = [];
+  for (let i = 0; i < 200; i++) {
+    const startMs = performance.now();
+    await json(url, `${collection}/vectors/record-${i}`, undefined, headers);
+    timesMs.push(performance.now() - startMs);
+  }
+  return quantile(Float64Array.from(timesMs), 0.5);
+}
+
+/** The longest time between two calls that succeed, of several clients, while something is done. */
+async function longestGapMs(
+  urls: readonly string[],
+  path: string,
+  body: () => Buffer,
+  act: () => Promise<unknown>,
+): Promise<number> {
+  let [last, longest, isOver] = [performance.now(), 0, false];
+  const client = async (first: number) => {
+    for (let i = first; !isOver; i++) {
+      const answer = await fetch(urls[i % urls.length] + path, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: body(),
+        signal: AbortSignal.timeout(15_000),
+      }).catch(() => null);
+      await answer?.arrayBuffer().catch(() => null);
+      if (answer?.ok !== true) continue;
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }
+  };
+  const clients = [0, 1, 2, 3].map(client);
+  await sleep(1_000);
+  await act();
+  await sleep(8_000);
+  isOver = true;
+  await Promise.all(clients);
+  return Math.max(longest, performance.now() - last);
+}
+
+/** Seconds until a node that starts has what the first one has. */
+async function caughtUpSeconds(cluster: DevCluster, i: number): Promise<number> {
+  const wanted = await json(cluster.urls[0], `${collection}/versions/current`);
+  const startMs = performance.now();
+  cluster.nodes[i].start();
+  for (;;) {
+    // It answers for itself alone: what it does not have, it would ask another node for.
+    const own = await json(cluster.urls[i], `${collection}/versions/current`, undefined, {
+      "x-quiver-hop": "1",
+    }).catch(() => undefined);
+    if (own !== undefined && own.hash === wanted.hash) return (performance.now() - startMs) / 1_000;
+    await sleep(50);
+  }
+}
+
+const directory = mkdtempSync(join(tmpdir(), "quiver-bench-cluster-"));
+const work: Record<string, string | number>[] = [];
+const events: Record<string, string | number>[] = [];
+try {
+  for (const nodes of [1, 2, 3]) {
+    const cluster = await started(nodes, join(directory, `of-${nodes}`));
+    ids = 0;
+    try {
+      await fill(cluster, records);
+      await sleep(5_000);
+      const cases = [
+        ["upserts of 1 record, one client", 1, upsertPath, () => upsertOf(1)],
+        ["upserts of 1 record, 64 clients", 64, upsertPath, () => upsertOf(1)],
+        ["upserts of 100 records, 8 clients", 8, upsertPath, () => upsertOf(100)],
+        ["searches, 8 clients", 8, searchPath, () => searches[ids++ % searches.length]],
+      ] as const;
+      for (const [what, connections, path, body] of cases)
+        work.push({ nodes, work: what, ...(await load(cluster, connections, path, body)) });
+      const [url] = cluster.urls;
+      const eventualMs = await reads(url, {});
+      const strictMs = await reads(url, { "x-quiver-consistency": "strict" });
+      work.push({ nodes, work: "reads by id, one client", p50Ms: eventualMs });
+      work.push({ nodes, work: "strict reads by id, one client", p50Ms: strictMs });
+      if (nodes < 3) continue;
+      const { servers } = cluster.servers;
+      const gaps = async (
+        what: string,
+        victim: { stop(signal: "SIGKILL"): Promise<void>; start(): void },
+      ) => {
+        const kill = () => victim.stop("SIGKILL");
+        events.push({
+          event: `${what} is killed`,
+          longestWriteGapMs: await longestGapMs(cluster.urls, upsertPath, () => upsertOf(1), kill),
+        });
+        victim.start();
+        await cluster.servers.ready();
+        await Promise.all(cluster.nodes.map((node) => node.ready()));
+        events.push({
+          event: `${what} is killed`,
+          longestSearchGapMs: await longestGapMs(cluster.urls, searchPath, () => searches[0], kill),
+        });
+        victim.start();
+        await cluster.servers.ready();
+        await Promise.all(cluster.nodes.map((node) => node.ready()));
+      };
+      for (const server of servers) await gaps(`server ${server.name}`, server);
+      await gaps("a node", cluster.nodes[1]);
+      await cluster.nodes[2].stop("SIGKILL");
+      await fill(cluster, records);
+      events.push({
+        event: `a node that missed ${records} records`,
+        seconds: await caughtUpSeconds(cluster, 2),
+      });
+      await fill(cluster, Math.max(0, vectors - 2 * records));
+      await cluster.nodes[2].stop("SIGKILL");
+      rmSync(cluster.nodes[2].directory, { recursive: true, force: true });
+      events.push({ event: `a new disk, ${vectors} vectors`, seconds: await caughtUpSeconds(cluster, 2) });
+    } finally {
+      await cluster.stop();
+    }
+  }
+} finally {
+  rmSync(directory, { recursive: true, force: true });
+}
+
+const options = { records, dimension, seconds, servers: 3, natsServer: version };
+publish("cluster", { key: "work", title: "Work of a cluster, by nodes", options, rows: work }, isKept);
+publish(
+  "cluster",
+  { key: "events", title: "What ends and begins", options: { ...options, vectors }, rows: events },
+  isKept,
+);
