@@ -1,6 +1,7 @@
 // How are the tests run?
 
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const all = [
   "packages/*/{src,test}/**/*.test.ts",
@@ -45,8 +46,18 @@ const together = [
   "packages/engine/src/{base,collection,filter,index,log,metadata,query,text,vector,views}/**/*.test.ts",
 ];
 
+/** Campaigns come first. They are short files, which vitest takes for quick ones: at the end the longest of them ran for minutes alone. */
+class CampaignsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isCampaign = ({ moduleId }: TestSpecification) => moduleId.includes("/tests/campaigns/");
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isCampaign), ...sorted.filter((file) => !isCampaign(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: CampaignsFirst },
     projects: [
       { extends: true, test: { name: "together", include: together, exclude: long, isolate: false } },
       { extends: true, test: { name: "tests", include: all, exclude: [...together, ...long] } },

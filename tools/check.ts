@@ -86,6 +86,8 @@ const groups: readonly (readonly Step[])[] = [
   [
     { name: "examples", what: "examples of the documents", run: examples },
     { name: "tests", what: "tests (vitest)", run: () => tests(["--project=together", "--project=tests"]) },
+    // It has ended long before the step of the packages, whose compiled declarations it shares.
+    { name: "site", what: "the site of the documents", when: "full", isBeside: true, run: site },
     {
       name: "nodes",
       what: "tests of a server, over three nodes of a cluster",
@@ -103,9 +105,8 @@ const groups: readonly (readonly Step[])[] = [
       name: "threads",
       what: "tests of a server, with serving threads",
       when: "full",
-      run: () => tests(["--project=with serving threads"]),
+      run: () => tests(["--project=with serving threads", "--maxWorkers=3"]),
     },
-    { name: "site", what: "the site of the documents", when: "full", isBeside: true, run: site },
     { name: "packages", what: "the published packages in an empty project", when: "full", run: packages },
     {
       name: "shared",

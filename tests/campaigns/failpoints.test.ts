@@ -6,13 +6,9 @@ import { ServerProcess } from "./server-process.ts";
 /** One of each kind; `npm run campaign failpoints` runs all. */
 const names = [
   "checkpoint:renamed",
-  "checkpoint:written",
   "commit:applied",
   "create:synced",
-  "drop:out-of-catalog",
-  "publish:trimmed",
   "restore:in-catalog",
-  "unload:noted",
   "write:durable",
 ];
 

@@ -31,6 +31,7 @@ export class CatalogLog {
   readonly #own = new Map<string, (applied: AppliedChange | undefined) => void>();
   readonly history = new PlaceHistory();
   #isStopped = false;
+  #isFailing = false;
 
   constructor(connection: Connection, replica: Replica, publisher: Publisher, log: DatabaseLog) {
     this.#connection = connection;
@@ -40,6 +41,11 @@ export class CatalogLog {
     const apply = (messages: readonly JsMsg[]) => this.#apply(messages);
     const { position } = replica.catalogPlace();
     this.#reader = new StreamReader(connection.jetstream, catalogStream, position, apply, log);
+  }
+
+  /** Whether its next change cannot be read or made here. */
+  get isFailing(): boolean {
+    return this.#isFailing || this.#reader.isFailing;
   }
 
   get position(): number {
@@ -96,7 +102,7 @@ export class CatalogLog {
 
   async #apply(messages: readonly JsMsg[]): Promise<void> {
     for (const message of messages.filter(({ subject }) => subject === catalogSubject)) {
-      const { opId, change, crc32 } = decodeChange(message.data);
+      const { opId, change, crc32 } = decodeChange(message.data, message.seq);
       // Trouble of this node decides nothing: it is tried again until it works.
       for (;;) {
         if (this.#isStopped) return;
@@ -104,8 +110,10 @@ export class CatalogLog {
           const applied = await this.#replica.applyChange(message.seq, opId, crc32, change);
           this.history.add(this.#replica.catalogPlace());
           this.#own.get(opId)?.(applied);
+          this.#isFailing = false;
           break;
         } catch (err) {
+          this.#isFailing = true;
           this.#log.error(
             { position: message.seq, change: change.kind, err },
             "a change of the catalog fails here",

@@ -17,14 +17,18 @@ export function encodeChange(message: CatalogMessage): Uint8Array {
 }
 
 /** @throws data_corrupted */
-export function decodeChange(bytes: Uint8Array): CatalogMessage & { readonly crc32: number } {
+/** @param position names it in errors */
+export function decodeChange(
+  bytes: Uint8Array,
+  position: number,
+): CatalogMessage & { readonly crc32: number } {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const json = all.subarray(0, -4);
   const checksum = crc32(json);
   if (all.length < 4 || all.readUInt32LE(json.length) !== checksum)
     throw new QuiverError(
       "data_corrupted",
-      `A message of the catalog's log cannot be read (${all.length} bytes).`,
+      `The message ${position} of the catalog's log cannot be read (${all.length} bytes).`,
     );
   return { ...(JSON.parse(json.toString()) as CatalogMessage), crc32: checksum };
 }

@@ -520,9 +520,11 @@ export class Cluster implements ReplicatedLog {
     const missing = this.#replica.nodes().size - this.living().length - 1;
     const broken = Object.keys(this.#healing.broken()).length;
     const logs = this.#readers.filter((_, log) => this.#lag.isBehind(log)).length;
-    if (missing <= 0 && broken === 0 && logs === 0 && this.diverged.size === 0 && this.publisher.isAnswered)
-      return undefined;
+    const failing = [this.#catalog, ...this.#readers].filter(({ isFailing }) => isFailing).length;
+    const isWhole = missing <= 0 && broken === 0 && logs === 0 && failing === 0;
+    if (isWhole && this.diverged.size === 0 && this.publisher.isAnswered) return undefined;
     return {
+      ...(failing > 0 && { logs_not_read: failing }),
       ...(missing > 0 && { nodes_missing: missing }),
       ...(broken > 0 && { collections_copied: broken }),
       ...(logs > 0 && { logs_behind: logs }),

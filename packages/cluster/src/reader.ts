@@ -24,6 +24,7 @@ export class StreamReader {
   #next: number;
   #messages: ConsumerMessages | undefined;
   #isStopped = false;
+  #isFailing = false;
   #done: Promise<void> = Promise.resolve();
   /** Calls that wait for a position, and which. */
   #waiting: { position: number; resolve: () => void }[] = [];
@@ -49,6 +50,11 @@ export class StreamReader {
   /** All messages up to this position are applied. */
   get position(): number {
     return this.#next - 1;
+  }
+
+  /** Whether it could not be read, or its next message not be applied, and nothing has come since. */
+  get isFailing(): boolean {
+    return this.#isFailing;
   }
 
   start(): void {
@@ -87,6 +93,7 @@ export class StreamReader {
           consumer.delete().catch(() => {});
         }
       } catch (err) {
+        this.#isFailing = true;
         if (!this.#isStopped) this.#log.warn({ stream: this.#stream, err }, "a stream is read again");
       }
       if (!this.#isStopped) await delay(againMs);
@@ -104,7 +111,11 @@ export class StreamReader {
       heardMs = performance.now();
     };
     void (async () => {
-      for await (const { type } of messages.status()) if (type === "heartbeat") heard();
+      for await (const { type } of messages.status()) {
+        if (type !== "heartbeat") continue;
+        heard();
+        if (applying === undefined) this.#isFailing = false;
+      }
     })();
     const silence = setInterval(() => {
       if (applying === undefined && performance.now() - heardMs > silentMs) messages.stop();
@@ -141,6 +152,7 @@ export class StreamReader {
   /** Also for messages that need not be applied. */
   #advance(position: number): void {
     this.#next = Math.max(this.#next, position + 1);
+    this.#isFailing = false;
     const { reached = [], waiting = [] } = Object.groupBy(this.#waiting, (each) =>
       each.position <= position ? "reached" : "waiting",
     );

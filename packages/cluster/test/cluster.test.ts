@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
 import { connect as connectNats } from "@nats-io/transport-node";
 import { connect, type QuiverClient } from "@quiverdb/client";
@@ -318,6 +319,23 @@ describe.skipIf(missing !== undefined)(
       expect(metrics).toMatch(/quiver_cluster_publish_seconds 0\.\d+/);
       await start(1);
       await expect.poll(ready).toEqual({ status: "ready" });
+    });
+
+    test("[Y8] a message of the catalog that nobody can read is told by health, and stops the catalog until it is removed", async () => {
+      const nats = await connectNats({ servers: natsUrls() });
+      try {
+        const { seq } = await jetstream(nats).publish("quiver.catalog", "no change");
+        const health = async () =>
+          (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
+        await expect.poll(health).toMatchObject({ status: "degraded", cluster: { logs_not_read: 1 } });
+        const making = make("after");
+        await (await jetstreamManager(nats)).streams.deleteMessage("quiver-catalog", seq);
+        await making;
+        await expect.poll(health).toEqual({ status: "ready" });
+        await equal("after");
+      } finally {
+        await nats.close();
+      }
     });
 
     test("[Y9] a node that tells another hash for a position stops the writes of the collection, and nothing else, until a node's is adopted", async () => {

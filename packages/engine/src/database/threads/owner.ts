@@ -47,10 +47,7 @@ export class ThreadsOwner {
     this.#slots = slots;
   }
 
-  /**
-   * Handlers for the calls of a thread.
-   * @param callsOf the calls to the thread, which use these handlers
-   */
+  /** Handlers for the calls of a thread. @param recheck whether a caller may still do what it asked for */
   handlers(slot: number, recheck: Recheck): Handlers {
     return {
       attach: ({ name }: { name: string }): Attachable => this.#collections.find(name).attachable,
