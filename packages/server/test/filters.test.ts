@@ -274,7 +274,12 @@ describe("[H1] [W8] metadata indexes", () => {
     expect((await server.call("createMetadataIndex", field("a/b.c d"), { type: "keyword" })).status).toBe(
       202,
     );
-    await server.database.collection("c").indexed();
+    // Each node of a cluster builds its own, and three calls ask all of them.
+    const states = async () => {
+      const answers = await Promise.all([1, 2, 3].map(() => server.call("getMetadataIndexes", c)));
+      return answers.flatMap(({ json }) => json.indexes.map((index: { status: object }) => index.status));
+    };
+    await expect.poll(states).toEqual(Array(6).fill(expect.objectContaining({ state: "ready" })));
     const { json } = await server.call("getMetadataIndexes", c);
     expect(json.indexes).toMatchObject([
       { field: "a/b.c d", type: "keyword", status: { state: "ready" } },
