@@ -15,6 +15,7 @@ import { DevCluster } from "../../packages/cluster/src/dev/dev-cluster.ts";
 import { findNatsServer } from "../../packages/cluster/src/dev/nats-server.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import { clientOf } from "../rest/measured-server.ts";
+import { cpuMsOf } from "../servers/processes.ts";
 import { quantile } from "../shared/figures.ts";
 import { readOptions } from "../shared/options.ts";
 import { publish } from "../shared/publish.ts";
@@ -56,15 +57,9 @@ function clientOfAll(urls: readonly string[], sockets: number): { send: Send; en
   };
 }
 
-/** Processor milliseconds of processes until now, with their threads. */
-function cpuMs(pids: readonly (number | undefined)[]): number {
-  const ticks = pids.map((pid) => {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return Number(fields[11]) + Number(fields[12]);
-  });
-  return ticks.reduce((sum, each) => sum + each, 0) * 10;
-}
+/** Processor milliseconds of processes until now. */
+const cpuMs = (pids: readonly (number | undefined)[]): number =>
+  pids.reduce<number>((sum, pid) => sum + cpuMsOf(pid as number), 0);
 
 /** Bytes that the loopback device has passed on until now. */
 const loopbackBytes = (): number => Number(/lo:\s*(\d+)/.exec(readFileSync("/proc/net/dev", "utf8"))?.[1]);

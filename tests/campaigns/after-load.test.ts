@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { afterLoadCampaign, missesOf } from "./after-load.ts";
 
-it.for(["streaming by 8", "kill and restart"])(
+it.for(["streaming by 8", "kill and restart", "a third updated"])(
   "[N14] a search is as fast right after a load as later, and finds every record: %s",
   { timeout: 600_000 },
   async (only) => {

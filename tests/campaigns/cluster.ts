@@ -52,7 +52,7 @@ export type ClusterHistoryOptions = {
 type Fault = {
   readonly what: string;
   /** Why it cannot be made here. */
-  readonly missing?: string | null;
+  readonly missing?: () => string | null;
   run(cluster: DevCluster, pick: Pick, network: Network): Promise<void>;
 };
 
@@ -202,7 +202,7 @@ const faults: readonly Fault[] = [
   },
   {
     what: "nodes whose disk was full",
-    missing: whyNoMount(),
+    missing: whyNoMount,
     async run({ nodes }, pick) {
       const node = nodes[pick(nodes.length)];
       const { directory } = node;
@@ -230,7 +230,7 @@ const faults: readonly Fault[] = [
   },
 ];
 
-/** Of its files. */
+/** Of its files, with their holes: a copy has none. */
 const directoryMegabytes = (directory: string): number =>
   Math.ceil(
     readdirSync(directory, { recursive: true, withFileTypes: true })
@@ -261,8 +261,11 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
   using folder = new TemporaryFolder("cluster");
   const random = randomNumbers(seed);
   const pick = (count: number) => Math.floor(random() * count);
-  const possible = faults.filter(({ missing = null }) => missing === null);
-  for (const { what, missing } of faults) if (missing) say(`left out: ${what}: ${missing}`);
+  const possible = faults.filter(({ what, missing }) => {
+    const why = missing?.() ?? null;
+    if (why !== null) say(`left out: ${what}: ${why}`);
+    return why === null;
+  });
   const network = new Network();
   const cluster = await DevCluster.start({
     nats: found.path,

@@ -6,9 +6,13 @@ import { ServerProcess } from "./server-process.ts";
 /** One of each kind; `npm run campaign failpoints` runs all. */
 const names = [
   "checkpoint:renamed",
+  "checkpoint:written",
   "commit:applied",
   "create:synced",
+  "drop:out-of-catalog",
+  "publish:trimmed",
   "restore:in-catalog",
+  "unload:noted",
   "write:durable",
 ];
 

@@ -16,8 +16,7 @@ export function encodeChange(message: CatalogMessage): Uint8Array {
   return bytes;
 }
 
-/** @throws data_corrupted */
-/** @param position names it in errors */
+/** @param position names it in errors @throws data_corrupted */
 export function decodeChange(
   bytes: Uint8Array,
   position: number,

@@ -95,9 +95,8 @@ export class ClusterSide {
    * @throws invalid_request, log_unavailable
    */
   before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
-    const { collection_id: name } = params as { collection_id?: string };
-    const seen = this.#seen(headers, name);
-    const entry = name === undefined ? undefined : this.#cluster.entryOf(name);
+    const entry = this.#entryOf(params);
+    const seen = this.#seen(headers, entry?.internalId);
     if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});
@@ -113,10 +112,9 @@ export class ClusterSide {
     return reached && Promise.race([reached, delay(catalogWaitMs, undefined, { ref: false })]);
   }
 
-  #seen(headers: IncomingHttpHeaders, name: string | undefined): Promise<void> | undefined {
+  #seen(headers: IncomingHttpHeaders, internalId: string | undefined): Promise<void> | undefined {
     const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
     if (position === undefined && consistency === undefined) return undefined;
-    const internalId = name === undefined ? undefined : this.#cluster.entryOf(name)?.internalId;
     if (consistency === undefined || consistency === "eventual")
       return this.#reached(String(position), internalId);
     if (consistency !== "strict")
@@ -137,20 +135,22 @@ export class ClusterSide {
     return wait.then(see);
   }
 
+  /** Of the collection that a path names. */
+  #entryOf(params: unknown): CatalogEntry | undefined {
+    const { collection_id: name } = (params ?? {}) as { collection_id?: string };
+    return name === undefined ? undefined : this.#cluster.entryOf(name);
+  }
+
   /** What a client is told of an error: damage is trouble of this node, which copies the collection from another one. */
   told(error: unknown, { params }: FastifyRequest): unknown {
     if (!isQuiverError(error) || error.code !== "data_corrupted") return error;
-    const { collection_id: name } = (params ?? {}) as { collection_id?: string };
-    const entry = name === undefined ? undefined : this.#cluster.entryOf(name);
+    const entry = this.#entryOf(params);
     return entry === undefined ? error : this.#cluster.damaged(entry.internalId, error);
   }
 
   /** How far this node is, for the answer to a request. */
   position({ params }: FastifyRequest): string {
-    const { collection_id: name } = (params ?? {}) as { collection_id?: string };
-    return this.#cluster.positionFor(
-      name === undefined ? undefined : this.#cluster.entryOf(name)?.internalId,
-    );
+    return this.#cluster.positionFor(this.#entryOf(params)?.internalId);
   }
 
   register(app: FastifyInstance): void {

@@ -185,10 +185,10 @@ export class NatsServers {
   async #absent(): Promise<readonly NatsServer[]> {
     if (this.servers.length === 1) return [];
     const looks = await Promise.all(this.servers.map(({ monitor }) => metaOf(monitor)));
-    const leaders = new Set(looks.map((meta) => meta?.leader ?? ""));
-    const [leader] = leaders;
-    if (leaders.size !== 1 || leader === "")
-      return this.servers.filter((_, i) => !looks[i]?.leader).concat(this.servers);
+    const leaderless = this.servers.filter((_, i) => !looks[i]?.leader);
+    if (leaderless.length > 0) return leaderless;
+    const leader = looks[0]?.leader;
+    if (looks.some((meta) => meta?.leader !== leader)) return this.servers;
     const { replicas = [] } = looks[this.servers.findIndex(({ name }) => name === leader)] ?? {};
     return this.servers.filter(
       ({ name }) =>

@@ -52,7 +52,7 @@ export function isRemembered(reader: Reader, sequence: number, opId: string): bo
   const id = fromHex(opId);
   for (const block of recentBlocks(reader))
     for (let at = 0; at < block.length; at += recentRowBytes)
-      if (block[at + 8] === id[0] && isSameId(block, at + 8, id) && readU53(block, at) >= oldest) return true;
+      if (isSameId(block, at + 8, id) && readU53(block, at) >= oldest) return true;
   return false;
 }
 
