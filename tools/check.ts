@@ -40,6 +40,10 @@ type Step = {
 const root = resolve(import.meta.dirname, "..");
 const testReport = join(root, ".cache", "vitest.json");
 
+// Each file of tests, each server and each thread of it loads some hundred modules; what V8 made of them once is used by all. That saves a
+// tenth of the CPU time of tests that start servers.
+process.env.NODE_COMPILE_CACHE ??= join(root, ".cache", "compiled");
+
 /** Files, exports and dependencies that nothing uses; knip.json has the entries and the exceptions. */
 const unusedCode = ["--no-progress", "--no-config-hints"];
 

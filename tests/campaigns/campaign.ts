@@ -71,8 +71,14 @@ export async function command<O extends Values, C = undefined>(
   say(`seed ${options.seed}`);
   const counts = continued(campaign.counts, tally ?? sum);
   try {
-    const figures = await whileTelling(campaign.progress, counts, campaign.run(options, counts));
-    if (campaign.counts && (tally ?? sum)) writeFileSync(tally ?? sum, JSON.stringify(counts));
+    const keep = () =>
+      campaign.counts && (tally ?? sum) && writeFileSync(tally ?? sum, JSON.stringify(counts));
+    const tell = () => {
+      if (campaign.progress) say(campaign.progress(counts));
+      keep();
+    };
+    const figures = await everyMinute(tell, campaign.run(options, counts));
+    keep();
     for (const [what, value] of Object.entries(figures)) say(`${what}: ${value}`);
     if ((isWritten || write) && (campaign.isWhole?.(options, counts) ?? true)) {
       const repeat = repeatOf(campaign.name, { seed: options.seed, ...given });
@@ -110,12 +116,9 @@ function repeatOf(name: string, given: Values): string {
   return `npm run campaign ${name} -- ${flags.join(" ")}`;
 }
 
-async function whileTelling<C, T>(
-  progress: ((counts: C) => string) | undefined,
-  counts: C,
-  run: Promise<T>,
-): Promise<T> {
-  const telling = progress && setInterval(() => say(progress(counts)), 60_000);
+/** What is told and kept every minute is not lost if the run is ended. */
+async function everyMinute<T>(tell: () => void, run: Promise<T>): Promise<T> {
+  const telling = setInterval(tell, 60_000);
   try {
     return await run;
   } finally {

@@ -1,10 +1,10 @@
 // Does a cluster lose, split or half show anything, whatever fails?
 //
 // Concurrent clients write, commit transactions, read and search at all nodes, each request at the next one, with strict reads
-// (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, cut off, all at once, and lose their disks; disks are
-// full, damaged or changed by a byte, and clocks wrong. The history must have a serial order (histories/checker), and in the end all replicas must have one state.
+// (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, cut off, replaced, all at once, and lose their disks;
+// disks fail, are full, damaged or changed by a byte, and clocks wrong. The history must have a serial order (histories/checker), and in the end all replicas must have one state.
 //
-//   node tools/launch.mjs run tests/campaigns/cluster.ts --faults 20
+//   node tools/launch.mjs run tests/campaigns/cluster.ts [--faults 500] [--only "disk failed"] [--minutes 60 --tally FILE]
 
 import {
   cpSync,
@@ -19,13 +19,14 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
 import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import { damage } from "./corruption/damage.ts";
+import { calls, compileShim, errors, Faults, files, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
 import type { Figures } from "./figures.ts";
 import { check } from "./histories/checker.ts";
@@ -40,26 +41,54 @@ export const missingNats = (): string | null => {
   return "missing" in found ? found.missing : null;
 };
 
-export type ClusterHistoryOptions = {
+export type ClusterOptions = {
   readonly seed: number;
+  /** In all, with those of earlier runs that are counted. */
   readonly faults: number;
+  /** No fault begins later. Default: without end. */
+  readonly minutes?: number;
+  /** Words of the faults that are made; default: of all. */
+  readonly only?: string;
   readonly writers: number;
   readonly readers: number;
   readonly say: Say;
 };
+
+export type ClusterCounts = {
+  clusters: number;
+  /** How often each fault was made. */
+  faults: Record<string, number>;
+  operations: number;
+  commits: number;
+  aborts: number;
+  unknown: number;
+};
+
+const nothing = (): ClusterCounts => ({
+  clusters: 0,
+  faults: {},
+  operations: 0,
+  commits: 0,
+  aborts: 0,
+  unknown: 0,
+});
+
+const sum = (counts: Iterable<number>): number => [...counts].reduce((total, each) => total + each, 0);
+
+const faultsIn = ({ faults }: ClusterCounts): number => sum(Object.values(faults));
 
 /** A fault: what it does, and how it ends. */
 type Fault = {
   readonly what: string;
   /** Why it cannot be made here. */
   readonly missing?: () => string | null;
-  run(cluster: DevCluster, pick: Pick, network: Network): Promise<void>;
+  run(cluster: DevCluster, pick: Draw, network: Network): Promise<void>;
 };
 
 /** A whole number from 0 up to, and without, `count`. */
-type Pick = (count: number) => number;
+type Draw = (count: number) => number;
 
-const downMs = (pick: Pick): number => 200 + 400 * pick(10);
+const downMs = (pick: Draw): number => 200 + 400 * pick(10);
 
 /** Cuts members of the cluster from all others for a while. */
 const cutOff =
@@ -170,6 +199,17 @@ const faults: readonly Fault[] = [
       server.start();
     },
   },
+  {
+    what: "servers removed for good, and others added in their place",
+    async run({ servers }, pick) {
+      const server = servers.servers[pick(servers.servers.length)];
+      const removed = server.name;
+      await server.stop("SIGKILL");
+      await servers.remove(removed);
+      server.replace(`${removed.split("-", 2).join("-")}-${pick(2 ** 30)}`);
+      server.start();
+    },
+  },
   { what: "machines cut off, each a node and a server", run: cutOff("n", "nats-") },
   { what: "servers cut off", run: cutOff("nats-") },
   { what: "nodes cut off", run: cutOff("n") },
@@ -178,7 +218,7 @@ const faults: readonly Fault[] = [
     async run({ nodes }, pick) {
       const node = nodes[pick(nodes.length)];
       await node.stop();
-      node.start("--import", wrongClock(pick(2) === 0 ? hourMs : -hourMs));
+      node.start(["--import", wrongClock(pick(2) === 0 ? hourMs : -hourMs)]);
     },
   },
   {
@@ -198,6 +238,30 @@ const faults: readonly Fault[] = [
       flipByte(server.store, pick);
       await sleep(downMs(pick));
       server.start();
+    },
+  },
+  {
+    what: "nodes whose disk failed",
+    missing: whyNoShim,
+    async run({ nodes }, pick) {
+      const node = nodes[pick(nodes.length)];
+      const failing = new Faults(`${node.directory}.faults`);
+      const shim = compileShim(dirname(node.directory));
+      await node.stop();
+      node.start([], shimEnvironment(shim, { directory: node.directory, faults: failing.path }));
+      await node.ready();
+      failing.set({
+        calls: [calls.write, calls.sync, calls.meta, calls.growth, calls.names][pick(5)],
+        files: [files.catalog, files.collection, files.collection, files.others, 7][pick(5)],
+        pass: pick(10),
+        fail: [1, 1, 3, -1, -1][pick(5)],
+        error: [errors.EIO, errors.ENOSPC][pick(2)],
+      });
+      await sleep(2 * downMs(pick));
+      failing.clear();
+      await sleep(downMs(pick));
+      // lmdb-js can end the process when a write fails (failing-disks.ts); what supervises a node starts it again.
+      if (node.hasEnded) node.start();
     },
   },
   {
@@ -240,7 +304,7 @@ const directoryMegabytes = (directory: string): number =>
   );
 
 /** Changes a byte of a file in which a server keeps messages. */
-function flipByte(store: string, pick: Pick): void {
+function flipByte(store: string, pick: Draw): void {
   const files = readdirSync(store, { recursive: true, encoding: "utf8" }).filter((name) =>
     name.endsWith(".blk"),
   );
@@ -254,7 +318,34 @@ function flipByte(store: string, pick: Pick): void {
 /** A message that was being published when its node ended, or was paused, is in the log by then, or never will be. */
 const settledMs = 1_500;
 
-export async function clusterHistories(options: ClusterHistoryOptions): Promise<Figures> {
+/** A longer history takes longer to explain. */
+const faultsOfCluster = 100;
+
+/** Runs clusters, each through some faults. @throws at the first violation */
+export async function clusterCampaign(options: ClusterOptions, counts = nothing()): Promise<ClusterCounts> {
+  const { faults, minutes = Number.POSITIVE_INFINITY } = options;
+  const endsAt = performance.now() + minutes * 60_000;
+  while (faultsIn(counts) < faults && performance.now() < endsAt) {
+    const own = {
+      ...options,
+      seed: options.seed + counts.clusters,
+      faults: Math.min(faultsOfCluster, faults - faultsIn(counts)),
+    };
+    const { faults: made, ...seen } = await clusterHistory(own, endsAt);
+    for (const [what, count] of Object.entries(made))
+      counts.faults[what] = (counts.faults[what] ?? 0) + count;
+    counts.clusters++;
+    counts.operations += seen.operations;
+    counts.commits += seen.commits;
+    counts.aborts += seen.aborts;
+    counts.unknown += seen.unknown;
+  }
+  return counts;
+}
+
+type Seen = Omit<ClusterCounts, "clusters">;
+
+async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<Seen> {
   const { seed, say } = options;
   const found = findNatsServer(join(root, ".cache"));
   if ("missing" in found) throw new Error(found.missing);
@@ -262,6 +353,7 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
   const random = randomNumbers(seed);
   const pick = (count: number) => Math.floor(random() * count);
   const possible = faults.filter(({ what, missing }) => {
+    if (!what.includes(options.only ?? "")) return false;
     const why = missing?.() ?? null;
     if (why !== null) say(`left out: ${what}: ${why}`);
     return why === null;
@@ -275,7 +367,6 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
     servers: { portOf: network.portOf },
   });
   const recording = new Recording();
-  const counts = new Map<string, number>();
   let back: Promise<void> = Promise.resolve();
   try {
     await prepare(cluster.urls[0]);
@@ -298,24 +389,25 @@ export async function clusterHistories(options: ClusterHistoryOptions): Promise<
     failed.catch(() => {
       isOver = true;
     });
-    for (let i = 0; i < options.faults && !isOver; i++) {
+    const made: Record<string, number> = {};
+    for (let i = 0; i < options.faults && performance.now() < endsAt && !isOver; i++) {
       await sleep(500 + 200 * pick(10));
-      // Each kind comes, in another order in each round.
+      // Each kind comes, in the same order, from a place that the seed determines.
       const fault = possible[(i + (seed % possible.length)) % possible.length];
-      counts.set(fault.what, (counts.get(fault.what) ?? 0) + 1);
       back = (async () => {
         await fault.run(cluster, pick, network);
         await healed(cluster);
         await sleep(settledMs);
       })();
       await back;
+      made[fault.what] = (made[fault.what] ?? 0) + 1;
       say(`${i + 1} faults, ${recording.operations.length} operations: ${fault.what}`);
     }
     await sleep(1_000);
     isOver = true;
     await failed;
     await equal(cluster);
-    return verdict(options, recording, counts);
+    return { faults: made, ...judged(options, recording) };
   } catch (error) {
     throw new Error(`${(error as Error).message}\n\nThe logs are kept in ${kept(folder.path, seed)}`, {
       cause: error,
@@ -404,35 +496,46 @@ async function equal(cluster: DevCluster): Promise<void> {
   }
 }
 
-function verdict(
-  { faults: faultCount, writers, readers, say }: ClusterHistoryOptions,
-  { operations, told, versionOfStamp, counts }: Recording,
-  faultCounts: ReadonlyMap<string, number>,
-): Figures {
+/** @returns what was seen @throws unless a serial order explains it */
+function judged({ say }: ClusterOptions, recording: Recording): Omit<Seen, "faults"> {
+  const { operations, told, versionOfStamp, counts } = recording;
   const begun = performance.now();
   const found = check(operations, keyCount);
   if (!found.isExplained) throw new Error(`no serial order explains ${found.why}`);
   const fault = versionFault(told, operations, versionOfStamp);
   if (fault !== undefined) throw new Error(fault);
   say(`checked in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-  const sum = (pattern: RegExp) =>
-    [...counts].filter(([what]) => pattern.test(what)).reduce((total, [, n]) => total + n, 0);
+  const those = (pattern: RegExp) =>
+    sum([...counts].filter(([what]) => pattern.test(what)).map(([, count]) => count));
   return {
-    "clients: writing, reading, disturbing": `${writers}, ${readers}, 1`,
-    faults: faultCount,
-    ...Object.fromEntries(faultCounts),
-    "operations in the history": operations.length,
-    "transactions committed, aborted": `${sum(/^commit$/)}, ${sum(/^aborted/)}`,
-    "writes of unknown outcome": operations.filter((each) => each.kind === "write" && !each.isKnown).length,
-    "reads that no serial order explains": 0,
-    "replicas with another state": 0,
+    operations: operations.length,
+    commits: those(/^commit$/),
+    aborts: those(/^aborted/),
+    unknown: operations.filter((each) => each.kind === "write" && !each.isKnown).length,
   };
 }
+
+const figuresOf = (
+  { writers, readers }: Pick<ClusterOptions, "writers" | "readers">,
+  counts: ClusterCounts,
+): Figures => ({
+  "clients: writing, reading, disturbing": `${writers}, ${readers}, 1`,
+  clusters: counts.clusters,
+  faults: faultsIn(counts),
+  ...counts.faults,
+  "operations in the history": counts.operations,
+  "transactions committed, aborted": `${counts.commits}, ${counts.aborts}`,
+  "writes of unknown outcome": counts.unknown,
+  "reads that no serial order explains": 0,
+  "replicas with another state": 0,
+});
 
 if (import.meta.main)
   await command({
     name: "cluster",
-    options: { faults: 20, writers: 4, readers: 4 },
+    options: { faults: 500, minutes: Number.POSITIVE_INFINITY, only: "", writers: 4, readers: 4 },
     skip: missingNats,
-    run: (options) => clusterHistories({ ...options, say }),
+    counts: nothing,
+    run: async (options, counts) => figuresOf(options, await clusterCampaign({ ...options, say }, counts)),
+    isWhole: ({ faults, only }, counts) => only === "" && faultsIn(counts) >= faults,
   });

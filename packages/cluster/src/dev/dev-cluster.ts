@@ -67,14 +67,20 @@ export class DevNode {
     return this.#process?.pid;
   }
 
-  /** @param flags of the program that runs `quiver` */
-  start(...flags: string[]): void {
+  /** @param flags of the program that runs `quiver` @param env of this run only */
+  start(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): void {
     const [program, ...first] = [this.#command[0], ...flags, ...this.#command.slice(1)];
     const log = openSync(this.#log, "a");
     this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
-      env: { ...process.env, ...this.#env },
+      env: { ...process.env, ...this.#env, ...env },
     });
+  }
+
+  /** Whether it has ended by itself, or was stopped. */
+  get hasEnded(): boolean {
+    const { exitCode, signalCode } = this.#process ?? {};
+    return typeof exitCode === "number" || typeof signalCode === "string";
   }
 
   /** Whether it answers requests. */
@@ -89,7 +95,7 @@ export class DevNode {
   async ready(): Promise<void> {
     const until = performance.now() + readyMs;
     while (!(await this.isReady())) {
-      if (this.#process?.exitCode !== null && this.#process?.exitCode !== undefined)
+      if (this.hasEnded)
         throw new Error(`the node ${this.name} has ended; the end of ${this.#log}:\n${this.#logEnd()}`);
       if (performance.now() > until)
         throw new Error(`the node ${this.name} is not ready; its log is ${this.#log}`);

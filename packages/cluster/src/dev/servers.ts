@@ -4,10 +4,11 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { connect } from "@nats-io/transport-node";
 
 export type ServersOptions = {
   /** The program. */
@@ -30,7 +31,6 @@ export type PortOf = (from: string, to: string, port: number) => number | Promis
 type Ports = { readonly client: number; readonly route: number; readonly monitor: number };
 
 export class NatsServer {
-  readonly name: string;
   readonly port: number;
   readonly monitor: string;
   /** A file. */
@@ -39,16 +39,21 @@ export class NatsServer {
   readonly store: string;
   readonly #program: string;
   readonly #configuration: string;
+  #name: string;
   #process: ChildProcess | undefined;
 
   constructor(name: string, program: string, directory: string, { client, monitor }: Ports) {
-    this.name = name;
+    this.#name = name;
     this.port = client;
     this.monitor = `http://127.0.0.1:${monitor}`;
     this.#program = program;
     this.#configuration = join(directory, "nats.conf");
     this.log = join(directory, "nats.log");
     this.store = join(directory, "store");
+  }
+
+  get name(): string {
+    return this.#name;
   }
 
   get url(): string {
@@ -82,6 +87,17 @@ export class NatsServer {
   /** Loses everything; stop it before. */
   wipe(): void {
     rmSync(this.store, { recursive: true, force: true });
+  }
+
+  /** From its next start on, another server has its addresses, and nothing of its data; stop it before. */
+  replace(name: string): void {
+    this.wipe();
+    const configuration = readFileSync(this.#configuration, "utf8");
+    writeFileSync(
+      this.#configuration,
+      configuration.replace(`server_name: ${this.#name}`, `server_name: ${name}`),
+    );
+    this.#name = name;
   }
 
   /** Whether it serves, and JetStream is ready. @throws Error if it has ended by itself */
@@ -197,6 +213,31 @@ export class NatsServers {
     );
   }
 
+  /**
+   * Removes a stopped server for good: others keep what it had, and one that is added gets it from them.
+   * @throws Error if the others do not do that within a minute
+   */
+  async remove(name: string): Promise<void> {
+    const until = performance.now() + readyMs;
+    for (;;) {
+      const connection = await connect({ servers: this.urls, ...systemUser, waitOnFirstConnect: true });
+      try {
+        const message = await connection.request("$JS.API.SERVER.REMOVE", JSON.stringify({ peer: name }), {
+          timeout: 5_000,
+        });
+        const { success, error } = message.json<{ success?: boolean; error?: { description: string } }>();
+        if (success) return;
+        throw new Error(`${name} is not removed: ${error?.description}`);
+      } catch (error) {
+        // There is no leader yet.
+        if (performance.now() > until) throw error;
+        await delay(500);
+      } finally {
+        await connection.close();
+      }
+    }
+  }
+
   /** Ends them at once, without waiting. */
   kill(): void {
     for (const { pid } of this.servers) killProcess(pid);
@@ -206,6 +247,9 @@ export class NatsServers {
     await Promise.all(this.servers.map((server) => server.stop("SIGKILL")));
   }
 }
+
+/** Who may remove servers. */
+const systemUser = { user: "system", pass: "system" };
 
 const apartMs = 400;
 const readyMs = 60_000;
@@ -247,6 +291,7 @@ max_payload: 8MB
 log_file: "${join(directory, "nats.log")}"
 jetstream: { store_dir: "${join(directory, "store")}", sync_interval: ${sync}, max_file_store: 50GB }
 ${routes.length === 1 ? "" : `cluster: { name: quiver, listen: 127.0.0.1:${route}, routes: [${routes.join(", ")}], pool_size: 1${advertised === undefined ? "" : `, cluster_advertise: "${advertised}", no_advertise: true`} }`}
+accounts: { $SYS: { users: [{ user: ${systemUser.user}, password: ${systemUser.pass} }] } }
 ${extra}
 `;
 }
