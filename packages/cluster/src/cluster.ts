@@ -47,6 +47,9 @@ import { PlaceHistory } from "./place-history.ts";
 import { replicasAmong, replicationFactorDefault } from "./placement.ts";
 import { Publisher, wholeBytes } from "./publisher.ts";
 import { StreamReader } from "./reader.ts";
+import { type CheckedCollection, checkStates, type ReplicaState } from "./state-check.ts";
+import { type ClusterStatus, nodesOf, percentilesOf } from "./status.ts";
+import { Trimming } from "./trimming.ts";
 
 export type ClusterOptions = ConnectionOptions & {
   /** Where other nodes and clients reach this one. */
@@ -83,10 +86,7 @@ export class Cluster implements ReplicatedLog {
   readonly #lag = new Lag();
   readonly #catalogEnd: LogEnd;
   readonly #logEnds: readonly LogEnd[];
-  /** Up to which position this node has removed messages, by log. */
-  readonly #purged: number[] = [];
-  /** Since when nodes are away, as far as this one knows. */
-  readonly #awaySinceMs = new Map<string, number>();
+  readonly #trimming: Trimming;
   #catalog!: CatalogLog;
   #members!: Members;
   #healing!: Healing;
@@ -98,6 +98,7 @@ export class Cluster implements ReplicatedLog {
     this.node = options.node;
     this.#options = options;
     this.connection = connection;
+    this.#trimming = new Trimming(this.node, connection.manager, options.keepMs);
     this.publisher = new Publisher({ ...connection, patienceMs, attemptMs });
     this.#catalogEnd = new LogEnd(connection, catalogStream, endSubject(catalogSubject));
     this.#logEnds = Array.from(
@@ -354,7 +355,7 @@ export class Cluster implements ReplicatedLog {
   }
 
   /** Hash of all that replicas of a collection have in common. */
-  async stateOf(internalId: string): Promise<{ position: number; sha256: string }> {
+  async stateOf(internalId: string): Promise<ReplicaState> {
     try {
       const { place, sha256 } = await this.#replica.stateOf(internalId);
       return { position: place.position, sha256 };
@@ -383,28 +384,11 @@ export class Cluster implements ReplicatedLog {
         this.#options.log.warn({ err }, "how far the log was read is not noted");
       }
     }
-    await this.#purge();
-  }
-
-  /** Removes what all nodes have from the logs, apart from the last messages. A node that is away for long copies what it misses. */
-  async #purge(): Promise<void> {
     const living = this.living();
-    const there = new Set([this.node, ...living.map(({ node }) => node)]);
-    // One node does it, and not while another one is away that may come back soon.
-    if ([...there].sort()[0] !== this.node) return;
-    const now = performance.now();
-    for (const node of this.#replica.nodes().keys()) {
-      if (there.has(node)) this.#awaySinceMs.delete(node);
-      else if (!this.#awaySinceMs.has(node)) this.#awaySinceMs.set(node, now);
-    }
-    for (const sinceMs of this.#awaySinceMs.values()) if (now - sinceMs < this.#options.keepMs) return;
-    for (let i = 0; i < this.#cursors.length; i++) {
-      const least = Math.min(this.#noted[i], ...living.map(({ logs }) => logs[i] ?? 0));
-      const seq = least - keptMessages;
-      if (seq <= (this.#purged[i] ?? 0) + keptMessages) continue;
-      this.#purged[i] = seq;
-      await this.connection.manager.streams.purge(logStream(i), { seq }).catch(() => {});
-    }
+    await this.#trimming.trim(
+      [{ node: this.node, logs: this.#noted }, ...living],
+      this.#replica.nodes().keys(),
+    );
   }
 
   // ---- Other nodes
@@ -534,90 +518,37 @@ export class Cluster implements ReplicatedLog {
   }
 
   status(): ClusterStatus {
-    const living = new Map(this.living().map((member) => [member.node, member]));
-    living.set(this.node, this.#told());
-    const nodes = [...this.#replica.nodes()].map(([node, url]) => {
-      const member = living.get(node);
-      if (member === undefined) return { node, url, alive: false };
-      const { version, catalog, logs, broken } = member;
+    const collections = this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
+      const diverged = this.diverged.get(internalId);
       return {
-        node,
-        url,
-        alive: true,
-        version,
-        catalog: catalog[0],
-        logs,
-        not_served: Object.entries(broken).map(([internalId, why]) => ({
-          collection: this.#nameOf(internalId) ?? internalId,
-          why,
-        })),
+        name: definition.name,
+        log: logOf(internalId, this.identity.logs),
+        replicas,
+        position: this.#replica.placeOf(internalId)?.position ?? null,
+        ...(diverged !== undefined && { diverged: diverged.message }),
       };
     });
-    const times = this.publisher.lastMs.toSorted((a, b) => a - b);
+    const living = [this.#told(), ...this.living()];
     return {
       cluster: this.identity.id,
       node: this.node,
-      nodes,
-      collections: this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
-        const diverged = this.diverged.get(internalId);
-        return {
-          name: definition.name,
-          log: logOf(internalId, this.identity.logs),
-          replicas,
-          position: this.#replica.placeOf(internalId)?.position ?? null,
-          ...(diverged !== undefined && { diverged: diverged.message }),
-        };
-      }),
+      nodes: nodesOf(this.#replica.nodes(), living, (internalId) => this.#nameOf(internalId) ?? internalId),
+      collections,
       ...(this.diverged.has("catalog") && { diverged: this.diverged.get("catalog")?.message }),
-      publish_ms: {
-        p50: times[Math.floor(times.length * 0.5)] ?? null,
-        p99: times[Math.floor(times.length * 0.99)] ?? null,
-      },
+      publish_ms: percentilesOf(this.publisher.lastMs),
     };
   }
 
-  /**
-   * Compares the state of all replicas, collection by collection. Writes go on; a collection that is written all the time may have no
-   * position that all replicas stop at, and is then not compared.
-   */
-  async check(): Promise<CheckedCollection[]> {
-    const checked: CheckedCollection[] = [];
-    for (const entry of this.#replica.entries()) checked.push(await this.#checkOne(entry));
-    return checked;
-  }
-
-  async #checkOne({
-    internalId,
-    definition: { name },
-    replicas = [],
-  }: CatalogEntry): Promise<CheckedCollection> {
-    const urls = this.#replica.nodes();
-    const stateOf = async (node: string) => {
-      if (node === this.node) return { node, ...(await this.stateOf(internalId)) };
-      const response = await fetch(`${urls.get(node)}/cluster/states/${internalId}`, {
+  /** Compares the state of all replicas, collection by collection (state-check.ts). */
+  check(): Promise<CheckedCollection[]> {
+    return checkStates(this.#replica.entries(), async (node, internalId) => {
+      if (node === this.node) return this.stateOf(internalId);
+      const response = await fetch(`${this.#replica.nodes().get(node)}/cluster/states/${internalId}`, {
         headers: { [secretHeader]: this.identity.secret },
       });
       if (!response.ok) throw new Error(`${node} answers ${response.status}`);
-      return { node, ...((await response.json()) as { position: number; sha256: string }) };
-    };
-    for (let attempt = 0; ; attempt++) {
-      const states = await Promise.allSettled(replicas.map(stateOf));
-      const found = states.flatMap((state) => (state.status === "fulfilled" ? [state.value] : []));
-      const failed = states.flatMap((state) =>
-        state.status === "rejected" ? [String((state.reason as Error).message)] : [],
-      );
-      const isOnePosition = new Set(found.map(({ position }) => position)).size <= 1;
-      if (!isOnePosition && attempt < checkAttempts) continue;
-      const isEqual = new Set(found.map(({ sha256 }) => sha256)).size <= 1;
-      const outcome = !isOnePosition
-        ? "busy"
-        : !isEqual
-          ? "different"
-          : failed.length > 0
-            ? "incomplete"
-            : "equal";
-      return { name, outcome, replicas: found, ...(failed.length > 0 && { failed }) };
-    }
+      return (await response.json()) as ReplicaState;
+    });
   }
 
   async stop(): Promise<void> {
@@ -632,44 +563,6 @@ export class Cluster implements ReplicatedLog {
     await this.connection.nats.close();
   }
 }
-
-/** How often a comparison begins again because replicas were at different positions. */
-const checkAttempts = 20;
-
-export type CheckedCollection = {
-  readonly name: string;
-  readonly outcome: "equal" | "different" | "incomplete" | "busy";
-  readonly replicas: readonly { readonly node: string; readonly position: number; readonly sha256: string }[];
-  readonly failed?: readonly string[];
-};
-
-export type ClusterStatus = {
-  readonly cluster: string;
-  /** The node that answers. */
-  readonly node: string;
-  readonly nodes: readonly {
-    readonly node: string;
-    readonly url: string;
-    readonly alive: boolean;
-    readonly version?: string;
-    readonly catalog?: number;
-    readonly logs?: readonly number[];
-    readonly not_served?: readonly { readonly collection: string; readonly why: string }[];
-  }[];
-  readonly collections: readonly {
-    readonly name: string;
-    readonly log: number;
-    readonly replicas: readonly string[];
-    readonly position: number | null;
-    readonly diverged?: string;
-  }[];
-  readonly diverged?: string | undefined;
-  /** Of the latest acknowledgements by the log. */
-  readonly publish_ms: { readonly p50: number | null; readonly p99: number | null };
-};
-
-/** Messages that a log keeps in any case. */
-const keptMessages = 1_024;
 
 const toldOf = ({ position, hash }: Place): ToldPlace => [position, Buffer.from(hash).toString("hex")];
 

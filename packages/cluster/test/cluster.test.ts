@@ -12,10 +12,11 @@ import { openDatabase } from "@quiverdb/engine/database/database";
 import type { RunningServer } from "@quiverdb/server/running-server";
 import { startServer } from "@quiverdb/server/server";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CheckedCollection, ClusterStatus } from "../src/cluster.ts";
 import { compareVersions, findNatsServer } from "../src/dev/nats-server.ts";
 import { freePorts, NatsServers } from "../src/dev/servers.ts";
 import type { Member } from "../src/members.ts";
+import type { CheckedCollection } from "../src/state-check.ts";
+import type { ClusterStatus } from "../src/status.ts";
 
 const found = findNatsServer(resolve(import.meta.dirname, "../../../.cache"));
 const missing = "missing" in found ? found.missing : undefined;

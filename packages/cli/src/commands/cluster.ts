@@ -3,7 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { CheckedCollection, ClusterStatus } from "@quiverdb/cluster/cluster";
+import type { CheckedCollection } from "@quiverdb/cluster/state-check";
+import type { ClusterStatus } from "@quiverdb/cluster/status";
 import { type Command, Option } from "commander";
 import { type ConnectionOptions, keyOf, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { loadEngine } from "../engine.ts";

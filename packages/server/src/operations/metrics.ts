@@ -3,7 +3,7 @@
 // Labels are routes (never paths), methods, statuses and collection names: few values each. The resources of the process are measured once,
 // however many servers run in it.
 
-import type { ClusterStatus } from "@quiverdb/cluster/cluster";
+import type { ClusterStatus } from "@quiverdb/cluster/status";
 import {
   type Database,
   type DatabaseStatistics,
