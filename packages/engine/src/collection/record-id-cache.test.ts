@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ByteWriter } from "../base/bytes.ts";
@@ -57,7 +58,7 @@ describe("recordIds", () => {
     const random = randomNumbers(1);
     for (let asked = 0; asked < 50_000; asked++) {
       const ordinal = Math.floor(random() ** 2 * records);
-      expect(recordIds.of(reader, ordinal)).toEqual({
+      assert.deepEqual(recordIds.of(reader, ordinal), {
         ordinal,
         id: idOf(ordinal),
         documentId: documentOf(ordinal),
@@ -115,7 +116,7 @@ describe("recordIds", () => {
       const random = randomNumbers(2);
       for (let asked = 0; asked < 30_000; asked++) {
         const ordinal = Math.floor(random() * records);
-        expect(recordIds.metadataOf(reader, ordinal)).toBe(metadataOf(ordinal));
+        assert.equal(recordIds.metadataOf(reader, ordinal), metadataOf(ordinal));
       }
       expect(recordIds.memoryBytes).toBeLessThanOrEqual(Math.min(16 * 2 ** 20, bytesMax));
       recordIds.clear();

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../../base/steps.ts";
@@ -90,17 +91,17 @@ describe("rows of vectors", () => {
         rows.check();
         expect(rows.waitingCount).toBe(waiting.length);
         expect(rows.waitingNames()).toEqual([...waiting].sort((a, b) => a - b));
-        for (const vectorKey of waiting) expect(rows.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
+        for (const vectorKey of waiting) assert.deepEqual(rows.vectorOf(vectorKey), vectorOf(vectorKey));
         const held = linked.filter((vectorKey) => rows.has(vectorKey));
         expect(rows.linkedCount).toBe(held.length);
-        for (const vectorKey of held) expect(rows.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
+        for (const vectorKey of held) assert.deepEqual(rows.vectorOf(vectorKey), vectorOf(vectorKey));
         for (const { view, attached, ...vectorKeys } of views)
           for (const searched of [view, attached]) {
             expect(searched.waitingCount).toBe(vectorKeys.waiting.length);
             expect(searched.linkedCount).toBe(vectorKeys.linked.length);
             const seen = vectorKeys.waiting.filter((vectorKey) => !removed.has(vectorKey));
             // Whatever was linked, copied or dropped since: the graphs that were described with the rows may not have it.
-            for (const vectorKey of seen) expect(searched.has(vectorKey)).toBe(true);
+            for (const vectorKey of seen) assert(searched.has(vectorKey));
             const isSeen = new Set(seen);
             expect(asMap(searched.searchWaiting(query, 7, (vectorKey) => isSeen.has(vectorKey)))).toEqual(
               bestOf(seen, 7),
@@ -113,10 +114,10 @@ describe("rows of vectors", () => {
             const distances = new Float64Array(all.length);
             searched.distancesOf(query, Uint32Array.from(all), all.length, distances);
             for (const [i, vectorKey] of all.entries()) {
-              expect(searched.has(vectorKey)).toBe(!Number.isNaN(distances[i]));
+              assert.equal(searched.has(vectorKey), !Number.isNaN(distances[i]));
               if (!searched.has(vectorKey)) continue;
-              expect(metric.score(distances[i])).toBe(exactScore(metric, query, vectorOf(vectorKey)));
-              expect(searched.vectorOf(vectorKey)).toEqual(vectorOf(vectorKey));
+              assert.equal(metric.score(distances[i]), exactScore(metric, query, vectorOf(vectorKey)));
+              assert.deepEqual(searched.vectorOf(vectorKey), vectorOf(vectorKey));
             }
           }
         for (const free of retired.splice(0)) free();

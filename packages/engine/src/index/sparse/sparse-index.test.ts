@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type AllowedShare, allowedOf, anyAllowed } from "../../../test/index/allowed-sets.ts";
@@ -63,13 +64,19 @@ function expectExplained(
   for (let step = steps.next(); !step.done; step = steps.next());
   for (const [at, ordinal] of ordinals.entries()) {
     const record = reference.records.get(ordinal) as SparseVector;
-    expect(matches[at].map(({ product }) => product)).toEqual(productsOf(query, record));
-    expect(matches[at].reduce((sum, { product }) => sum + product, 0)).toBe(found.get(ordinal));
+    assert.deepEqual(
+      matches[at].map(({ product }) => product),
+      productsOf(query, record),
+    );
+    assert.equal(
+      matches[at].reduce((sum, { product }) => sum + product, 0),
+      found.get(ordinal),
+    );
     for (const { dimension, queryWeight, weight } of matches[at])
-      expect([queryWeight, weight]).toEqual([
-        query.values[query.indices.indexOf(dimension)],
-        record.values[record.indices.indexOf(dimension)],
-      ]);
+      assert.deepEqual(
+        [queryWeight, weight],
+        [query.values[query.indices.indexOf(dimension)], record.values[record.indices.indexOf(dimension)]],
+      );
   }
 }
 
@@ -129,7 +136,7 @@ function expectEnough(
   visible: Visible,
 ): void {
   const all = reference.search(vector, reference.records.size, 0, visible);
-  for (const [ordinal, score] of found) expect(score + 0).toBe((all.get(ordinal) as number) + 0);
+  for (const [ordinal, score] of found) assert.equal(score + 0, (all.get(ordinal) as number) + 0);
   const considered = reference.search(vector, reference.records.size, threshold, visible);
   expect(found.size).toBeGreaterThanOrEqual(Math.min(k, considered.size));
 }
@@ -257,9 +264,9 @@ test("every search equals brute force, through all changes", () => {
           index[act.kind](ordinal);
           if (reference.records.has(ordinal)) retired.add(ordinal);
           if (act.kind === "remove") reference.records.delete(ordinal);
-          expect(index.has(ordinal)).toBe(reference.records.has(ordinal));
+          assert.equal(index.has(ordinal), reference.records.has(ordinal));
         }
-        expect(index.count).toBe(reference.records.size);
+        assert.equal(index.count, reference.records.size);
       }
       index.check();
     }),

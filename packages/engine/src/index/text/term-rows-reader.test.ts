@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
@@ -39,8 +40,9 @@ test("a reader has the rows of its moment, whatever is written, forgotten, froze
     if (moments.length > 6) moments.splice(integer(6), 1);
     for (const moment of moments) {
       for (const [ordinal, numbers] of moment.held)
-        expect(numbersOf(moment.reader.of(ordinal))).toEqual(numbers);
-      for (let later = moment.end + 1; later <= end; later++) expect(moment.reader.of(later)).toBe(undefined);
+        assert.deepEqual(numbersOf(moment.reader.of(ordinal)), numbers);
+      for (let later = moment.end + 1; later <= end; later++)
+        assert.equal(moment.reader.of(later), undefined);
     }
   }
 });
@@ -58,8 +60,8 @@ test("counts are those of the moment at which somebody asked; blocks that did no
     }
     for (let i = 0; i < 2_000; i++) {
       const number = Math.floor(next() * counts.length);
-      if (counts[number] > 0 && next() < 0.4) expect(counters.decrease(number)).toBe(--counts[number]);
-      else expect(counters.increase(number)).toBe(counts[number]++);
+      if (counts[number] > 0 && next() < 0.4) assert.equal(counters.decrease(number), --counts[number]);
+      else assert.equal(counters.increase(number), counts[number]++);
     }
     moments.push({ shared: posted(counters.shared), counts: [...counts] });
   }

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { hashOf, unknown, WordTable } from "./vocabulary.ts";
@@ -12,17 +13,17 @@ test("a table has the numbers of the words that were added, as a Map does", () =
       { length: 1 + Math.floor(7 * next()) },
       () => letters[Math.floor(letters.length * next())],
     ).join("");
-    expect(table.get(word)).toBe(reference.get(word) ?? unknown);
+    assert.equal(table.get(word), reference.get(word) ?? unknown);
     if (reference.has(word)) continue;
     const number = Math.floor(1_000 * next()) - 500;
     reference.set(word, number);
     table.add(word, number);
   }
   expect(table.size).toBe(reference.size);
-  for (const [word, number] of reference) expect(table.get(word)).toBe(number);
+  for (const [word, number] of reference) assert.equal(table.get(word), number);
   table.clear();
   expect(table.size).toBe(0);
-  for (const word of reference.keys()) expect(table.get(word)).toBe(unknown);
+  for (const word of reference.keys()) assert.equal(table.get(word), unknown);
 });
 
 test("of words that belong in one slot some are remembered, and none is looked for in many", () => {
