@@ -362,7 +362,7 @@ async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<
   const cluster = await DevCluster.start({
     nats: found.path,
     directory: folder.path,
-    quiver: [process.execPath, join(root, "packages/cli/src/main.ts")],
+    quiver: [process.execPath, join(root, "packages/cli/dist/main.js")],
     args: ["--no-console", "--transaction-idle", "20s"],
     servers: { portOf: network.portOf },
   });

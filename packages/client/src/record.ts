@@ -4,6 +4,7 @@
 // the time to write and a sixth of the time to read them. Short lists of plain numbers stay as they are, because people read them in logs.
 // Numbers that JSON cannot represent are rejected here, with their position; JSON.stringify would write them as null.
 
+import { base64 } from "@quiverdb/protocol/base64";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { finiteFloat, kindOf } from "@quiverdb/protocol/kind-of";
 import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
@@ -81,25 +82,6 @@ function littleEndian(floats: Float32Array): Uint8Array {
     view.setFloat32(i * floats.BYTES_PER_ELEMENT, value, true);
   });
   return new Uint8Array(view.buffer);
-}
-
-/** What makes base64, the fastest first: an ECMAScript method that not every runtime has yet, Node.js, every browser. */
-const { Buffer: NodeBuffer } = globalThis as {
-  Buffer?: {
-    from(buffer: ArrayBufferLike, offset: number, length: number): { toString(encoding: "base64"): string };
-  };
-};
-const charactersAtOnce = 4_096;
-
-function base64(bytes: Uint8Array): string {
-  const { toBase64 } = bytes as { toBase64?: () => string };
-  if (toBase64 !== undefined) return toBase64.call(bytes);
-  if (NodeBuffer !== undefined)
-    return NodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
-  let characters = "";
-  for (let from = 0; from < bytes.length; from += charactersAtOnce)
-    characters += String.fromCharCode(...bytes.subarray(from, from + charactersAtOnce));
-  return btoa(characters);
 }
 
 /** @throws QuiverError invalid_vector for what is no object */

@@ -520,6 +520,23 @@ describe.skipIf(browserPath === undefined)(`the console in a browser${skipReason
       await tab.page.getByRole("alert").getByText("The filter is not JSON").waitFor();
     });
 
+    test("[U7] keeps what is typed while the page is still being drawn", async () => {
+      const tab = await openTab();
+      const { page } = tab;
+      // Frames that come late, as on a busy machine.
+      await page.addInitScript(`
+        const [soon, lateMs] = [setTimeout, 1500];
+        globalThis.setTimeout = (act, ms = 0, ...args) => soon(act, ms < 200 ? lateMs : ms, ...args);
+        globalThis.requestAnimationFrame = (act) => soon(() => act(performance.now()), lateMs);
+      `);
+      await page.reload();
+      await tab.go("collections/notes/search");
+      const field = page.getByRole("textbox", { name: "Text" });
+      await field.fill("bee");
+      await page.waitForTimeout(2_000);
+      expect(await field.inputValue()).toBe("bee");
+    });
+
     test("[U7] is in the address: kept on a reload, shared, and found again on the way back", async () => {
       const tab = await searchPage();
       const { page } = tab;

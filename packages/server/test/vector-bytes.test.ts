@@ -49,6 +49,32 @@ describe("[H27] vectors as bytes of 32-bit floats", () => {
     }
   });
 
+  test("[D3] they are read as they are given, where they are asked for", async () => {
+    const given = { id: "bytes", dense_values: f32(...numbers) };
+    await server.call("streamingUpsert", c, { vectors: [given, { id: "bare", text: "without a vector" }] });
+    const include = ["dense_f32", "dense_values"];
+    const read = async (route: OperationName, body: object) => (await server.call(route, c, body)).json;
+    const filter = { field: "id", in: ["bytes", "bare"] };
+    const { vectors } = await read("scrollVectors", { filter, include });
+    const fetched = await read("fetchVectors", { ids: ["bare", "bytes"], include });
+    const found = await read("searchDense", { query_vector: numbers, filter: { id: "bytes" }, include });
+    const inText = await read("searchText", { query: "without a vector", include, top_k: 1 });
+    const explained = await read("searchDense", {
+      query_vector: numbers,
+      filter: { id: "bytes" },
+      include,
+      explain: true,
+    });
+    for (const record of [vectors[1], fetched[1], found.results[0], explained.results[0]]) {
+      expect(record.id).toBe("bytes");
+      expect({ f32: record.dense_f32 }).toEqual(given.dense_values);
+      expect(record.dense_values).toEqual(numbers);
+    }
+    for (const record of [vectors[0], fetched[0], inText.results[0]])
+      expect([record.id, record.dense_f32, record.dense_values]).toEqual(["bare", null, null]);
+    expect((await read("scrollVectors", { filter })).vectors[0]).not.toHaveProperty("dense_f32");
+  });
+
   test("they are stored bit for bit, by every kind of upsert", async () => {
     const record = (id: string) => ({ id, dense_values: f32(...numbers) });
     expect((await server.call("streamingUpsert", c, { vectors: [record("s")] })).status).toBe(200);

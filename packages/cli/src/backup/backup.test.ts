@@ -11,7 +11,7 @@ import { startServer } from "@quiverdb/server/server";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type BackupFile, backupFileName, newestChain, readBackupFile } from "./backup-files.ts";
 
-const main = join(import.meta.dirname, "../main.ts");
+const main = join(import.meta.dirname, "../../dist/main.js");
 const adminKey = "backup-test-key";
 let folder: string;
 let server: RunningServer;

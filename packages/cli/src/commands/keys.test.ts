@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-const main = join(import.meta.dirname, "../main.ts");
+const main = join(import.meta.dirname, "../../dist/main.js");
 const certificates = join(import.meta.dirname, "../../../server/test/certificates");
 const authority = join(certificates, "first-cert.pem");
 

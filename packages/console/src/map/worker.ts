@@ -93,17 +93,17 @@ async function read(
       limit,
       cursor,
       filter: (filter as Filter | undefined) ?? undefined,
-      include: ["dense_values", "metadata"],
+      include: ["dense_f32", "metadata"],
     });
-    for (const { id, dense_values, metadata } of page.vectors) {
-      if (id === undefined || dense_values == null || ids.length === records) continue;
+    for (const { id, dense_f32, metadata } of page.vectors) {
+      if (id === undefined || dense_f32 == null || ids.length === records) continue;
       const at = ids.length;
       if ((at + 1) * dimension > values.length) {
         const grown = new Float32Array(Math.min(records, 2 * (at + 1)) * dimension);
         grown.set(values);
         values = grown;
       }
-      values.set(dense_values, at * dimension);
+      values.set(floatsOf(dense_f32), at * dimension);
       ids.push(id);
       keepFields(fields, metadata ?? {}, at);
     }
@@ -114,6 +114,14 @@ async function read(
     progress("Reading records", ids.length / records);
   } while (cursor !== undefined && ids.length < records);
   return { values, ids, fields: Object.fromEntries(fields) };
+}
+
+/** 32-bit floats of their bytes in base64. Browsers are little-endian, as the bytes are. */
+function floatsOf(text: string): Float32Array {
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return new Float32Array(bytes.buffer);
 }
 
 /** The single values of the metadata and of the objects in it; of a list the first one. */

@@ -5,7 +5,7 @@
 
 import type { Collection } from "@quiverdb/client";
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { type Code, searchCode } from "../code.ts";
 import { type Facts, missingIndexes, type TabProps } from "../facts.ts";
 import {
@@ -83,7 +83,8 @@ function SearchForm({ name, facts, query, available }: TabProps & { available: r
     action.run(async () => {
       setFound(await execute(collection, wanted, facts));
     });
-  useEffect(() => {
+  // At once, not after the next frame: on a slow machine that would replace what was typed meanwhile.
+  useLayoutEffect(() => {
     const wanted = formOf(query, available);
     setForm(wanted);
     if (isAsked(query, available)) void search(wanted);

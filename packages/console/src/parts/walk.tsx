@@ -1,7 +1,7 @@
 // Which way does a search take through the graph, and how is it asked for?
 
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { useClient } from "../session.ts";
 import { parseVector } from "../written.ts";
 import { clipped, count, countOf, decimal } from "./format.ts";
@@ -36,7 +36,7 @@ export function WalkForm({
   const [beam, setBeam] = useState(String(beamDefault));
   const [found, setFound] = useState<Found>();
   const action = useAction();
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (like !== "") setQuery(like);
   }, [like]);
   const search = async () => {

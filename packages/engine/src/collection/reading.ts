@@ -1,5 +1,6 @@
 // How are records read: by id, by document, or all of a collection?
 
+import { base64 } from "@quiverdb/protocol/base64";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { FilterValue } from "@quiverdb/protocol/shapes/filter";
@@ -11,7 +12,7 @@ import { invariant } from "../base/invariant.ts";
 import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Predicate } from "../filter/predicate.ts";
 import type { Reader } from "../storage/store.ts";
-import { readFloats } from "../vector/floats.ts";
+import { bytesOfFloats, readFloats } from "../vector/floats.ts";
 import { RecordReader } from "./record.ts";
 import { afterPrefix, documentPrefix, ordinalKey, ordinalOfDocumentKey } from "./tables.ts";
 
@@ -41,6 +42,7 @@ export class StoredVector {
       id: this.id,
       document_id: documentId,
       ...(has("dense_values") && { dense_values: this.#dense && Array.from(this.#dense) }),
+      ...(include?.includes("dense_f32") && { dense_f32: this.#denseF32 }),
       ...(has("sparse_values") && { sparse_values: sparse && pairsOf(sparse) }),
       ...(!include && { sparse_indices: sparse && Array.from(sparse.indices) }),
       ...(has("text") && { text: rawText }),
@@ -58,11 +60,17 @@ export class StoredVector {
     return `${parts.join(",")}}`;
   }
 
+  get #denseF32(): string | null {
+    return this.#dense && base64(bytesOfFloats(this.#dense));
+  }
+
   #fieldJson(field: Includable | "sparse_indices"): string | null {
     const { sparse, rawText, metadataJson } = this.#record;
     switch (field) {
       case "dense_values":
         return this.#dense && `[${Array.from(this.#dense, numberJson).join(",")}]`;
+      case "dense_f32":
+        return JSON.stringify(this.#denseF32);
       case "sparse_values":
         return sparse && sparseJson(sparse);
       case "sparse_indices":

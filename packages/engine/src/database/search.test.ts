@@ -818,6 +818,9 @@ it("[D3] a vector is returned bit for bit, as objects and as JSON, with metadata
   expect(json).toContain(`"metadata":${metadataJson}`);
   const parsed = JSON.parse(json);
   expect(parsed).toEqual(collection.get('q"\u2028').toRecord());
+  const bytes = Buffer.from(Float32Array.from(values).buffer).toString("base64");
+  expect(collection.get('q"\u2028').toRecord(["dense_f32"])).toMatchObject({ dense_f32: bytes });
+  expect(JSON.parse(collection.get('q"\u2028').toJson(["dense_f32"]))).toMatchObject({ dense_f32: bytes });
   expect(Object.is(parsed.dense_values[0], -0)).toBe(true);
   expect(parsed.dense_values[1]).toBe(Math.fround(0.1));
   expect(parsed.sparse_indices).toEqual([0, 4_294_967_295]);

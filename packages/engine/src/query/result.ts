@@ -3,6 +3,7 @@
 // The id, its document, the score, and the fields that the request includes. Metadata keeps the text that was written: it is parsed only if
 // somebody reads it as an object, and an answer over HTTP never does.
 
+import { base64 } from "@quiverdb/protocol/base64";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
@@ -101,9 +102,14 @@ function fetch(
     const { sparse } = record;
     result.sparse_values = sparse && pairsOf(sparse);
   }
+  const hasDense = record.contents.dense;
   if (include.includes("dense_values")) {
-    result.dense_values = record.contents.dense ? Array.from(readFloats(vectorsOf(view)(ordinal))) : null;
+    result.dense_values = hasDense ? Array.from(readFloats(vectorsOf(view)(ordinal))) : null;
     bytes += 8 * (result.dense_values?.length ?? 0);
+  }
+  if (include.includes("dense_f32")) {
+    result.dense_f32 = hasDense ? base64(vectorsOf(view)(ordinal)) : null;
+    bytes += result.dense_f32?.length ?? 0;
   }
   size.add(bytes);
   return result;
@@ -148,7 +154,7 @@ function receivedResult({ result, metadata }: PostedResult): SearchResult {
 
 /** JSON text of a result with metadata exactly as it was written, minus zero as `-0`, and a group that is infinite as a number. */
 export function resultJson(result: SearchResult): string {
-  const { id, document_id, score, text, sparse_values, dense_values, explanation, group } = result;
+  const { id, document_id, score, text, sparse_values, dense_values, dense_f32, explanation, group } = result;
   let json = `{"id":${JSON.stringify(id)},"document_id":${JSON.stringify(document_id)},"score":${JSON.stringify(score)}`;
   json += `,"text":${JSON.stringify(text)}`;
   if (sparse_values !== undefined) json += `,"sparse_values":${sparseJson(sparse_values)}`;
@@ -156,6 +162,7 @@ export function resultJson(result: SearchResult): string {
   if (metadata !== undefined) json += `,"metadata":${metadata}`;
   else if (result.metadata === null) json += ',"metadata":null';
   if (dense_values !== undefined) json += `,"dense_values":${denseJson(dense_values)}`;
+  if (dense_f32 !== undefined) json += `,"dense_f32":${JSON.stringify(dense_f32)}`;
   if (explanation !== undefined) json += `,"explanation":${JSON.stringify(explanation)}`;
   if (group !== undefined) json += `,"group":${valueJson(group)}`;
   return `${json}}`;

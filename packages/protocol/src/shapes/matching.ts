@@ -5,7 +5,7 @@ import { limits } from "../limits.ts";
 import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { FilterField, type FilterValue, RequiredFilter } from "./filter.ts";
 import { Include } from "./include.ts";
-import { VectorRecord } from "./vector.ts";
+import { denseF32, VectorRecord } from "./vector.ts";
 import { Warnings } from "./warning.ts";
 
 export const CountMatching = Fields({ filter: FilterField });
@@ -46,7 +46,7 @@ export const FetchVectors = Fields({
 });
 
 /** A record; fields that were not asked for are absent. */
-const PartialRecord = Type.Partial(VectorRecord);
+const PartialRecord = Type.Partial(Type.Object({ ...VectorRecord.properties, dense_f32: denseF32 }));
 export const FetchedVectors = Type.Array(Type.Union([PartialRecord, Type.Null()]), {
   description: "In the order of the ids, null where there is no record.",
 });

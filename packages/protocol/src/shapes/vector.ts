@@ -122,6 +122,13 @@ export const VectorRecord = Type.Object(
 
 export const VectorRecords = Type.Array(VectorRecord);
 
+/** Only where `include` names it. */
+export const denseF32 = nullable<string>({
+  type: "string",
+  description:
+    'The bytes of dense_values, as `{"f32": ...}` of a request has them: a quarter of the size, and nothing to parse.',
+});
+
 /** Numbers of a dense vector. */
 export type DenseVector = readonly number[] | Float32Array;
 export type IndexValuePair = Static<typeof IndexValuePair>;
