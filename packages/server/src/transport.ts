@@ -76,8 +76,14 @@ export function createOwnerServer(
     requireHostHeader: false,
   };
   const onRequest: RequestListener = (request, response) => {
-    if (isFromThread(request, socket)) listener(request, response);
-    else request.socket.destroy();
+    if (!isFromThread(request, socket)) {
+      request.socket.destroy();
+      return;
+    }
+    // What a slow reader of this answer was given (accounting.ts) ends with it: Node.js would close the connection when it has been idle for
+    // as long, and a request that is on its way then fails.
+    response.once("finish", () => request.socket.setTimeout(0));
+    listener(request, response);
   };
   const server = createServer(options, onRequest);
   awaitInvitation(server, onRequest);
