@@ -13,7 +13,7 @@ it("the client runs in browsers: it loads only its own files and the parts of th
     );
     for (const from of loads)
       expect(`${name}: ${from}`).toMatch(
-        /: (\.\/[\w-]+\.ts|@quiverdb\/protocol\/(errors|limits|kind-of|fields|invariant))$/,
+        /: (\.\/[\w-]+\.ts|@quiverdb\/protocol\/(base64|errors|limits|kind-of|fields|invariant))$/,
       );
     expect(source).not.toMatch(/\b(process\.\w|Buffer\.\w|require\()/);
   }
