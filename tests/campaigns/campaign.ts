@@ -63,16 +63,17 @@ export async function command<O extends Values, C = undefined>(
     return [name, { type: typeof value === "boolean" ? ("boolean" as const) : ("string" as const) }];
   });
   const { values } = parseArgs({ args, options: { ...Object.fromEntries(texts), ...common } });
-  const { figures: isWritten, write, tally, sum, replay, ...given } = values as Record<string, never>;
+  const { figures: isWritten, write, sum, tally = sum, replay, ...given } = values as Record<string, never>;
   if (replay !== undefined && campaign.replay) return campaign.replay(replay);
   const reason = campaign.skip?.() ?? null;
   if (reason !== null) return say(`skipped: ${reason}`);
   const options = optionsOf(own, given) as unknown as Given<O> & { readonly seed: number };
   say(`seed ${options.seed}`);
-  const counts = continued(campaign.counts, tally ?? sum);
+  const counts = continued(campaign.counts, tally);
   try {
-    const keep = () =>
-      campaign.counts && (tally ?? sum) && writeFileSync(tally ?? sum, JSON.stringify(counts));
+    const keep = () => {
+      if (campaign.counts && tally) writeFileSync(tally, JSON.stringify(counts));
+    };
     const tell = () => {
       if (campaign.progress) say(campaign.progress(counts));
       keep();
@@ -81,7 +82,12 @@ export async function command<O extends Values, C = undefined>(
     keep();
     for (const [what, value] of Object.entries(figures)) say(`${what}: ${value}`);
     if ((isWritten || write) && (campaign.isWhole?.(options, counts) ?? true)) {
-      const repeat = repeatOf(campaign.name, { seed: options.seed, ...given });
+      // A run in parts is said to be one: no seed repeats all of them.
+      const repeat = repeatOf(campaign.name, {
+        seed: options.seed,
+        ...given,
+        ...(tally === undefined ? {} : { tally: "FILE" }),
+      });
       (campaign.write ?? ((line, seen) => writeFigures(campaign.name, line, seen)))(repeat, figures);
     }
   } catch (error) {

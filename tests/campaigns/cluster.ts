@@ -26,7 +26,7 @@ import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
 import { damage } from "./corruption/damage.ts";
-import { calls, compileShim, errors, Faults, files, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
+import { compileShim, drawnFault, Faults, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
 import type { Figures } from "./figures.ts";
 import { check } from "./histories/checker.ts";
@@ -89,6 +89,9 @@ type Fault = {
 type Draw = (count: number) => number;
 
 const downMs = (pick: Draw): number => 200 + 400 * pick(10);
+
+/** From 0 up to, and without, 1. */
+const shareOf = (pick: Draw): number => pick(2 ** 30) / 2 ** 30;
 
 /** Cuts members of the cluster from all others for a while. */
 const cutOff =
@@ -226,7 +229,7 @@ const faults: readonly Fault[] = [
     async run({ nodes }, pick) {
       const node = nodes[pick(nodes.length)];
       await node.stop("SIGKILL");
-      damage(join(node.directory, "collections"), () => pick(2 ** 30) / 2 ** 30);
+      damage(join(node.directory, "collections"), () => shareOf(pick));
       node.start();
     },
   },
@@ -250,13 +253,7 @@ const faults: readonly Fault[] = [
       await node.stop();
       node.start([], shimEnvironment(shim, { directory: node.directory, faults: failing.path }));
       await node.ready();
-      failing.set({
-        calls: [calls.write, calls.sync, calls.meta, calls.growth, calls.names][pick(5)],
-        files: [files.catalog, files.collection, files.collection, files.others, 7][pick(5)],
-        pass: pick(10),
-        fail: [1, 1, 3, -1, -1][pick(5)],
-        error: [errors.EIO, errors.ENOSPC][pick(2)],
-      });
+      failing.set(drawnFault(() => shareOf(pick)));
       await sleep(2 * downMs(pick));
       failing.clear();
       await sleep(downMs(pick));

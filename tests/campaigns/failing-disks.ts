@@ -21,6 +21,7 @@ import { command, TemporaryFolder } from "./campaign.ts";
 import {
   calls,
   compileShim,
+  drawnFault,
   errors,
   type Fault,
   Faults,
@@ -30,7 +31,7 @@ import {
 } from "./crash/disk-shim.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
-import { acknowledgedIn, begin, type Load, pick, type Random, upsert, work } from "./crash/load.ts";
+import { acknowledgedIn, begin, type Load, type Random, upsert, work } from "./crash/load.ts";
 import { verify } from "./crash/verify.ts";
 import type { Figures } from "./figures.ts";
 import { ServerProcess } from "./server-process.ts";
@@ -118,7 +119,7 @@ class Campaign {
     let client = await this.#start();
     await begin(this.#load, client, clients, 0);
     while (this.counts.trials < trials) {
-      const fault = firstFaults[this.counts.trials] ?? this.#randomFault();
+      const fault = firstFaults[this.counts.trials] ?? drawnFault(this.#random);
       try {
         this.#faults.set(fault);
         await this.#trial(client);
@@ -144,24 +145,6 @@ class Campaign {
   async #start(): Promise<QuiverClient> {
     this.#server = new ServerProcess(join(this.#disk, "data"), { env: this.#environment });
     return this.#server.client();
-  }
-
-  #randomFault() {
-    const random = this.#random;
-    return {
-      calls: pick(random, [
-        calls.write,
-        calls.sync,
-        calls.meta,
-        calls.growth,
-        calls.names,
-        calls.write + calls.sync,
-      ]),
-      files: pick(random, [files.catalog, files.collection, files.collection, files.others, 7]),
-      pass: Math.floor(random() * 10),
-      fail: pick(random, [1, 1, 3, -1, -1]),
-      error: pick(random, [errors.EIO, errors.ENOSPC]),
-    };
   }
 
   async #trial(client: QuiverClient): Promise<void> {

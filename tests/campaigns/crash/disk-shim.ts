@@ -3,6 +3,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { pick, type Random } from "./load.ts";
 
 /** The reason why the shim cannot be used here; null if it can. */
 export function whyNoShim(): string | null {
@@ -46,6 +47,22 @@ export type Fault = {
   fail: number;
   error: number;
 };
+
+/** @param random from 0 up to, and without, 1 */
+export const drawnFault = (random: Random): Fault => ({
+  calls: pick(random, [
+    calls.write,
+    calls.sync,
+    calls.meta,
+    calls.growth,
+    calls.names,
+    calls.write + calls.sync,
+  ]),
+  files: pick(random, [files.catalog, files.collection, files.collection, files.others, 7]),
+  pass: Math.floor(random() * 10),
+  fail: pick(random, [1, 1, 3, -1, -1]),
+  error: pick(random, [errors.EIO, errors.ENOSPC]),
+});
 
 const numbers = 7;
 

@@ -5,7 +5,7 @@ import { limits } from "../limits.ts";
 import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { FilterField, type FilterValue, RequiredFilter } from "./filter.ts";
 import { Include } from "./include.ts";
-import { denseF32, VectorRecord } from "./vector.ts";
+import { PartialRecord } from "./vector.ts";
 import { Warnings } from "./warning.ts";
 
 export const CountMatching = Fields({ filter: FilterField });
@@ -45,8 +45,6 @@ export const FetchVectors = Fields({
   include: Include("Default: all of them."),
 });
 
-/** A record; fields that were not asked for are absent. */
-const PartialRecord = Type.Partial(Type.Object({ ...VectorRecord.properties, dense_f32: denseF32 }));
 export const FetchedVectors = Type.Array(Type.Union([PartialRecord, Type.Null()]), {
   description: "In the order of the ids, null where there is no record.",
 });

@@ -5,7 +5,7 @@ import { limits } from "../limits.ts";
 import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { type Filter, FilterField, type FilterValue } from "./filter.ts";
 import { Include } from "./include.ts";
-import { DenseVector, denseF32, Example, IndexValue, IndexValuePair, VectorRecord } from "./vector.ts";
+import { DenseVector, Example, IndexValue, IndexValuePair, PartialRecord } from "./vector.ts";
 import { Warnings } from "./warning.ts";
 
 const TopK = Maybe(
@@ -333,9 +333,9 @@ export const Explanation = Type.Object(
   },
 );
 
-const { dense_values, sparse_values, metadata } = Type.Partial(VectorRecord).properties;
+const { dense_values, dense_f32, sparse_values, metadata } = PartialRecord.properties;
 /** Present where a search asks for them. */
-const included = { dense_values, dense_f32: Type.Optional(denseF32), sparse_values, metadata };
+const included = { dense_values, dense_f32, sparse_values, metadata };
 
 export const SearchResult = Type.Object(
   {

@@ -122,12 +122,17 @@ export const VectorRecord = Type.Object(
 
 export const VectorRecords = Type.Array(VectorRecord);
 
-/** Only where `include` names it. */
-export const denseF32 = nullable<string>({
-  type: "string",
-  description:
-    'The bytes of dense_values, as `{"f32": ...}` of a request has them: a quarter of the size, and nothing to parse.',
-});
+/** A record; fields that were not asked for are absent. */
+export const PartialRecord = Type.Partial(
+  Type.Object({
+    ...VectorRecord.properties,
+    dense_f32: nullable<string>({
+      type: "string",
+      description:
+        'The bytes of dense_values, as `{"f32": ...}` of a request has them: a quarter of the size, and nothing to parse.',
+    }),
+  }),
+);
 
 /** Numbers of a dense vector. */
 export type DenseVector = readonly number[] | Float32Array;
