@@ -10,7 +10,7 @@ const reason = whyNoShim();
 
 describe.skipIf(reason !== null)(`failing disks${reason === null ? "" : ` (skipped: ${reason})`}`, () => {
   it("[I9] failures of the disk are reported, nothing that was rejected is stored, and the server recovers with the disk", async () => {
-    const { failedCalls, refused } = await failingDisksCampaign(6, 11);
+    const { failedCalls, refused } = await failingDisksCampaign(7, 11);
     expect(failedCalls).toBeGreaterThan(3);
     expect(refused["storage_failed, in doubt"]).toBeGreaterThan(0);
     expect(refused.storage_full).toBeGreaterThan(0);

@@ -31,7 +31,7 @@ import {
 } from "./crash/disk-shim.ts";
 import { keptError, replayCommand } from "./crash/kept-failure.ts";
 import { Ledger } from "./crash/ledger.ts";
-import { acknowledgedIn, begin, type Load, type Random, upsert, work } from "./crash/load.ts";
+import { acknowledgedIn, begin, type Load, type Random, type Stopped, upsert, work } from "./crash/load.ts";
 import { verify } from "./crash/verify.ts";
 import type { Figures } from "./figures.ts";
 import { ServerProcess } from "./server-process.ts";
@@ -41,12 +41,17 @@ const operationsPerTrial = 25;
 const refusals = ["storage_full", "storage_failed", "not_ready"];
 const wellAgainMs = 20_000;
 
-/** The first trials are always these: a commit's last write in a collection and in the catalog, a sync, a full disk. */
+/**
+ * The first trials are always these: a sync, a full disk, a commit's last write in the catalog and in a collection. Only the last leaves
+ * the client in doubt, and not if it was part of a creation or of background work: so it is there three times.
+ */
 const firstFaults: readonly Fault[] = [
   { calls: calls.meta, files: files.collection, pass: 3, fail: 1, error: errors.EIO },
   { calls: calls.meta, files: files.catalog, pass: 0, fail: 1, error: errors.EIO },
   { calls: calls.sync, files: files.collection, pass: 2, fail: 2, error: errors.EIO },
   { calls: calls.growth + calls.names, files: 7, pass: 0, fail: -1, error: errors.ENOSPC },
+  { calls: calls.meta, files: files.collection, pass: 0, fail: 1, error: errors.EIO },
+  { calls: calls.meta, files: files.collection, pass: 6, fail: 1, error: errors.EIO },
 ];
 
 export type FailingDisksCounts = {
@@ -118,6 +123,8 @@ class Campaign {
   async run(trials: number): Promise<void> {
     let client = await this.#start();
     await begin(this.#load, client, clients, 0);
+    // The clients' own collections exist before the first fault: a creation that fails is refused, and leaves no doubt.
+    await this.#work(client, () => false);
     while (this.counts.trials < trials) {
       const fault = firstFaults[this.counts.trials] ?? drawnFault(this.#random);
       try {
@@ -148,11 +155,7 @@ class Campaign {
   }
 
   async #trial(client: QuiverClient): Promise<void> {
-    const enough = acknowledgedIn(this.#load) + operationsPerTrial;
-    const working = Array.from({ length: clients }, (_, number) =>
-      work(this.#load, client, number, () => acknowledgedIn(this.#load) >= enough || this.#faults.failed > 3),
-    );
-    const stopped = await Promise.all(working);
+    const stopped = await this.#work(client, () => this.#faults.failed > 3);
     if (this.#server?.hasEnded()) {
       await this.#died();
       return;
@@ -165,6 +168,16 @@ class Campaign {
       if (!(await this.#endsSoon())) throw error;
       await this.#died();
     }
+  }
+
+  /** All clients work until they are refused, enough operations are acknowledged, or it is over. */
+  #work(client: QuiverClient, isOver: () => boolean): Promise<(Stopped | null)[]> {
+    const enough = acknowledgedIn(this.#load) + operationsPerTrial;
+    return Promise.all(
+      Array.from({ length: clients }, (_, number) =>
+        work(this.#load, client, number, () => acknowledgedIn(this.#load) >= enough || isOver()),
+      ),
+    );
   }
 
   /** Whether the server has ended. Its clients may notice that a moment before this process does. */
