@@ -397,6 +397,7 @@ async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<
         await sleep(settledMs);
       })();
       await back;
+      await undiverged(cluster);
       made[fault.what] = (made[fault.what] ?? 0) + 1;
       say(`${i + 1} faults, ${recording.operations.length} operations: ${fault.what}`);
     }
@@ -478,6 +479,16 @@ async function healed(cluster: DevCluster): Promise<void> {
       if (performance.now() > until) throw new Error(`the cluster is not whole after two minutes: ${why}`);
       await sleep(250);
     }
+  }
+}
+
+/** @throws if a node has found that replicas, or the log, differ from what it has applied */
+async function undiverged(cluster: DevCluster): Promise<void> {
+  for (const url of cluster.urls) {
+    const { collections } = JSON.parse(await send(url, "GET", "/cluster/status")) as {
+      collections: { diverged?: string }[];
+    };
+    for (const { diverged } of collections) if (diverged !== undefined) throw new Error(diverged);
   }
 }
 

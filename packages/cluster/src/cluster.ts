@@ -26,7 +26,9 @@ import {
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { CatalogLog } from "./catalog-log.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
-import { logDiverged, logUnavailable } from "./errors.ts";
+import { type Cursor, Cursors } from "./cursors.ts";
+import { Divergence } from "./divergence.ts";
+import { logUnavailable } from "./errors.ts";
 import { type OwnMessage, RequestGroups } from "./group.ts";
 import { Healing, secretHeader } from "./healing.ts";
 import { Lag } from "./lag.ts";
@@ -64,10 +66,7 @@ const patienceMs = 8_000;
 const attemptMs = 2_000;
 /** A write that is in the log, and not applied here by then, is answered. */
 const applyMs = 30_000;
-const cursorMs = 1_000;
-
-/** How far a node had read a log, and which message that was. */
-type Cursor = { readonly position: number; readonly opId: string };
+const noteMs = 1_000;
 
 export class Cluster implements ReplicatedLog {
   readonly node: string;
@@ -78,11 +77,9 @@ export class Cluster implements ReplicatedLog {
   /** Messages of this node that are not applied yet, by opId. */
   readonly #own = new Map<string, OwnMessage>();
   readonly #readers: StreamReader[] = [];
-  readonly #cursors: Cursor[] = [];
-  readonly #noted: number[] = [];
+  #cursors!: Cursors;
+  #divergence!: Divergence;
   readonly #histories = new Map<string, PlaceHistory>();
-  /** Collections, by internal id, that take no writes. */
-  readonly diverged = new Map<string, QuiverError>();
   readonly #lag = new Lag();
   readonly #catalogEnd: LogEnd;
   readonly #logEnds: readonly LogEnd[];
@@ -121,6 +118,8 @@ export class Cluster implements ReplicatedLog {
     await this.#identify();
     const { jetstream } = this.connection;
     const { log, version, url } = this.#options;
+    this.#cursors = new Cursors(replica.notes, this.identity.logs);
+    this.#divergence = new Divergence(replica.notes);
     this.#members = new Members(
       this.connection.nodes,
       () => this.#told(),
@@ -133,7 +132,7 @@ export class Cluster implements ReplicatedLog {
       replica,
       living: () => this.living(),
       logOf: (internalId) => logOf(internalId, this.identity.logs),
-      positionOf: (at) => this.#readers[at]?.position ?? 0,
+      positionOf: (at) => this.#readers[at]?.position ?? this.#cursors.at(at).position,
       onReceived: (internalId, messages) => this.#applyTo(internalId, messages, true),
       log,
     });
@@ -146,10 +145,10 @@ export class Cluster implements ReplicatedLog {
         url,
         replicationFactor: replicationFactorDefault,
       });
+    for (const [internalId, why] of this.#divergence.noted())
+      if (this.#nameOf(internalId) !== undefined) this.#diverge(internalId, why);
     for (let i = 0; i < this.identity.logs; i++) {
-      const cursor = (replica.notes.get(`cursor-${i}`) as Cursor | undefined) ?? { position: 0, opId: "" };
-      this.#cursors[i] = cursor;
-      this.#noted[i] = cursor.position;
+      const cursor = this.#cursors.at(i);
       await this.#examine(i, cursor);
       const reader = new StreamReader(
         jetstream,
@@ -162,7 +161,7 @@ export class Cluster implements ReplicatedLog {
     }
     for (const reader of this.#readers) reader.start();
     await this.#members.start();
-    this.#timer = setInterval(() => void this.#noteCursors(), cursorMs);
+    this.#timer = setInterval(() => void this.#note(), noteMs);
     log.info({ node: this.node, cluster: this.identity.id, version }, "the node has joined its cluster");
   }
 
@@ -205,11 +204,10 @@ export class Cluster implements ReplicatedLog {
   }
 
   #diverge(internalId: string, why: string): void {
-    if (this.diverged.has(internalId)) return;
     const name = this.#nameOf(internalId);
-    const error = logDiverged(name === undefined ? "The catalog" : `The collection '${name}'`, why);
-    this.diverged.set(internalId, error);
-    this.#options.log.error({ collection: name, store: internalId, err: error }, "replicas differ");
+    const err = this.#divergence.add(internalId, name, why);
+    if (err !== undefined)
+      this.#options.log.error({ collection: name, store: internalId, err }, "replicas differ");
   }
 
   #nameOf(internalId: string): string | undefined {
@@ -219,7 +217,7 @@ export class Cluster implements ReplicatedLog {
   // ---- Writing
 
   write(internalId: string, request: LoggedRequest): Promise<Written> {
-    const diverged = this.diverged.get(internalId);
+    const diverged = this.#divergence.errorOf(internalId);
     if (diverged !== undefined) return Promise.reject(diverged);
     if (this.#isStopped) return Promise.reject(stopping());
     return this.#groups.write(internalId, request);
@@ -276,7 +274,7 @@ export class Cluster implements ReplicatedLog {
       else byCollection.set(internalId, [decoded]);
     }
     await Promise.all([...byCollection].map(([internalId, group]) => this.#applyTo(internalId, group)));
-    if (last !== undefined) this.#cursors[log] = last;
+    if (last !== undefined) this.#cursors.move(log, last);
   }
 
   /** @returns undefined for a message that cannot be read: the collection is copied from a node that could */
@@ -295,7 +293,8 @@ export class Cluster implements ReplicatedLog {
     const answer = (error: unknown) => {
       for (const { opId } of messages) this.#take(opId)?.failed(error);
     };
-    if (this.diverged.has(internalId)) return answer(this.diverged.get(internalId));
+    const diverged = this.#divergence.errorOf(internalId);
+    if (diverged !== undefined) return answer(diverged);
     const entry = this.#replica.entryById(internalId);
     if (entry === undefined)
       return answer(new QuiverError("collection_not_found", "The collection was deleted meanwhile."));
@@ -307,7 +306,11 @@ export class Cluster implements ReplicatedLog {
       const place = this.#replica.placeOf(internalId);
       if (place !== undefined) this.#historyOf(internalId).add(place);
     } catch (error) {
-      if (this.#isStopped) return answer(stopping());
+      if (this.#isStopped) {
+        answer(stopping());
+        // The next start reads them again.
+        throw error;
+      }
       answer(logUnavailable("this node could not apply the message", "unknown"));
       // They are kept, unless they were already: then they must be in the next copy.
       await this.#giveUp(internalId, error, isKept ? (messages.at(-1) as OrderedMessage).position : 0);
@@ -372,21 +375,17 @@ export class Cluster implements ReplicatedLog {
     return made;
   }
 
-  async #noteCursors(): Promise<void> {
-    for (const [i, cursor] of this.#cursors.entries()) {
-      if (cursor.position === this.#noted[i]) continue;
-      try {
-        await this.#replica.notes.put(`cursor-${i}`, cursor);
-        // Only then other nodes are told of it, and may remove the messages up to it.
-        this.#noted[i] = cursor.position;
-      } catch (err) {
-        // The next start reads some messages again, which changes nothing.
-        this.#options.log.warn({ err }, "how far the log was read is not noted");
-      }
+  async #note(): Promise<void> {
+    try {
+      await this.#divergence.note((internalId) => this.#nameOf(internalId) !== undefined);
+      await this.#cursors.note((log) => this.#healing.isCopying(log));
+    } catch (err) {
+      // The next start reads some messages again, which changes nothing.
+      this.#options.log.warn({ err }, "how far the log was read is not noted");
+      return;
     }
-    const living = this.living();
     await this.#trimming.trim(
-      [{ node: this.node, logs: this.#noted }, ...living],
+      [{ node: this.node, noted: this.#cursors.noted }, ...this.living()],
       this.#replica.nodes().keys(),
     );
   }
@@ -402,7 +401,8 @@ export class Cluster implements ReplicatedLog {
       url: this.#options.url,
       version: this.#options.version,
       catalog: toldOf(this.#replica.catalogPlace()),
-      logs: this.#noted,
+      logs: this.#cursors.positions,
+      noted: this.#cursors.noted,
       places,
       broken: this.#healing.broken(),
     };
@@ -506,20 +506,20 @@ export class Cluster implements ReplicatedLog {
     const logs = this.#readers.filter((_, log) => this.#lag.isBehind(log)).length;
     const failing = [this.#catalog, ...this.#readers].filter(({ isFailing }) => isFailing).length;
     const isWhole = missing <= 0 && broken === 0 && logs === 0 && failing === 0;
-    if (isWhole && this.diverged.size === 0 && this.publisher.isAnswered) return undefined;
+    if (isWhole && this.#divergence.size === 0 && this.publisher.isAnswered) return undefined;
     return {
       ...(failing > 0 && { logs_not_read: failing }),
       ...(missing > 0 && { nodes_missing: missing }),
       ...(broken > 0 && { collections_copied: broken }),
       ...(logs > 0 && { logs_behind: logs }),
-      ...(this.diverged.size > 0 && { collections_diverged: this.diverged.size }),
+      ...(this.#divergence.size > 0 && { collections_diverged: this.#divergence.size }),
       ...(!this.publisher.isAnswered && { log_unavailable: true }),
     };
   }
 
   status(): ClusterStatus {
     const collections = this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
-      const diverged = this.diverged.get(internalId);
+      const diverged = this.#divergence.errorOf(internalId);
       return {
         name: definition.name,
         log: logOf(internalId, this.identity.logs),
@@ -529,12 +529,13 @@ export class Cluster implements ReplicatedLog {
       };
     });
     const living = [this.#told(), ...this.living()];
+    const catalogDiverged = this.#divergence.errorOf("catalog");
     return {
       cluster: this.identity.id,
       node: this.node,
       nodes: nodesOf(this.#replica.nodes(), living, (internalId) => this.#nameOf(internalId) ?? internalId),
       collections,
-      ...(this.diverged.has("catalog") && { diverged: this.diverged.get("catalog")?.message }),
+      ...(catalogDiverged !== undefined && { diverged: catalogDiverged.message }),
       publish_ms: percentilesOf(this.publisher.lastMs),
     };
   }
@@ -558,7 +559,7 @@ export class Cluster implements ReplicatedLog {
     await this.#healing?.stop();
     await Promise.all(this.#readers.map((reader) => reader.stop()));
     await this.#catalog?.stop();
-    await this.#noteCursors();
+    if (this.#readers.length > 0) await this.#note();
     await this.#members?.stop();
     await this.connection.nats.close();
   }

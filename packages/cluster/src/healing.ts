@@ -66,6 +66,11 @@ export class Healing {
     return true;
   }
 
+  /** Whether a collection of a log is being received. */
+  isCopying(log: number): boolean {
+    return [...this.#wanted.keys()].some((internalId) => this.#parts.logOf(internalId) === log);
+  }
+
   /** Collections that are wanted, and why they are not here. */
   broken(): Record<string, string> {
     return Object.fromEntries(Array.from(this.#wanted, ([internalId, { why }]) => [internalId, why]));

@@ -17,8 +17,10 @@ export type Member = {
   readonly url: string;
   readonly version: string;
   readonly catalog: ToldPlace;
-  /** Position of each log up to which it has applied everything. */
+  /** Position of each log up to which it has applied everything to the collections that it serves. */
   readonly logs: readonly number[];
+  /** Position of each log behind which its next start reads. */
+  readonly noted: readonly number[];
   /** Of collections that were written lately, by internal id. */
   readonly places: Readonly<Record<string, ToldPlace>>;
   /** Collections of its catalog that it cannot serve now, and why. */

@@ -10,7 +10,7 @@ import { logStream } from "./names.ts";
 const keptMessages = 1_024;
 
 /** How far a living node has noted that it read each log. */
-type Reading = { readonly node: string; readonly logs: readonly number[] };
+type Reading = { readonly node: string; readonly noted: readonly number[] };
 
 export class Trimming {
   readonly #node: string;
@@ -39,8 +39,8 @@ export class Trimming {
       else if (!this.#awaySinceMs.has(node)) this.#awaySinceMs.set(node, now);
     }
     for (const sinceMs of this.#awaySinceMs.values()) if (now - sinceMs < this.#keepMs) return;
-    for (let log = 0; log < living[0].logs.length; log++) {
-      const seq = Math.min(...living.map(({ logs }) => logs[log] ?? 0)) - keptMessages;
+    for (let log = 0; log < living[0].noted.length; log++) {
+      const seq = Math.min(...living.map(({ noted }) => noted[log] ?? 0)) - keptMessages;
       if (seq <= (this.#removed[log] ?? 0) + keptMessages) continue;
       this.#removed[log] = seq;
       // It is tried again with the next messages.

@@ -353,17 +353,15 @@ describe.skipIf(missing !== undefined)(
       try {
         const bucket = await new Kvm(nats).open("quiver-nodes");
         await bucket.put("n9", JSON.stringify(other));
-        await expect
-          .poll(() =>
-            at(0)
-              .collection("split")
-              .upsert(records(3, 1))
-              .then(
-                () => "written",
-                (error) => error.code,
-              ),
-          )
-          .toBe("log_diverged");
+        const write = () =>
+          at(0)
+            .collection("split")
+            .upsert(records(3, 1))
+            .then(
+              () => "written",
+              (error) => error.code,
+            );
+        await expect.poll(write).toBe("log_diverged");
         expect(await at(0).collection("split").count()).toBeGreaterThanOrEqual(3);
         await at(0).collection("own").upsert(records(100, 1));
         const status = (await (
@@ -373,11 +371,17 @@ describe.skipIf(missing !== undefined)(
           /differ at position/,
         );
         await bucket.delete("n9");
+        await stop(0);
+        await start(0);
+        expect(await write()).toBe("log_diverged");
         const adopted = await fetch(`http://127.0.0.1:${ports[1]}/cluster/adopt/split`, { method: "POST" });
         expect(adopted.status, await adopted.text()).toBe(200);
         await at(0).collection("split").upsert(records(4, 2));
         await expect.poll(() => at(2).collection("split").has("v5")).toBe(true);
         await equal("split");
+        const health = async () =>
+          (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
+        await expect.poll(health).toEqual({ status: "ready" });
       } finally {
         await nats.close();
       }
