@@ -70,6 +70,14 @@ describe("principal components", () => {
     for (let i = 1; i < 60; i++) expect(distance(found, 0, i)).toBeCloseTo(distance(vectors.values, 0, i), 3);
   });
 
+  test("[U9] do not turn over when more of them are computed", () => {
+    const { vectors } = cloud(500, 30, [9, 4, 2], 6);
+    const two = resultOf(principalCoordinates(vectors, 2));
+    const four = resultOf(principalCoordinates(vectors, 4));
+    for (let i = 0; i < 500; i++)
+      for (let k = 0; k < 2; k++) expect(four[4 * i + k]).toBeCloseTo(two[2 * i + k], 3);
+  });
+
   test("[U9] are the same for the same vectors, and finite for equal ones and for one", () => {
     const { vectors } = cloud(100, 8, [3, 1], 5);
     expect(resultOf(principalCoordinates(vectors, 2))).toEqual(resultOf(principalCoordinates(vectors, 2)));

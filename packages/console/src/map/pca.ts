@@ -33,19 +33,25 @@ export function* principalCoordinates(vectors: Vectors, components: number): Gen
   const rows = Math.max(1, Math.floor(sliceValues / dimension / 4));
   for (let pass = 0; pass < passes; pass++) {
     const next = new Float64Array(width * dimension);
+    const shift = shifts(mean, basis, width);
     for (let from = 0; from < sample.count; from += rows) {
-      multiply(sample, mean, basis, width, from, Math.min(sample.count, from + rows), next);
+      multiply(sample, mean, basis, shift, from, Math.min(sample.count, from + rows), next);
       yield (pass + Math.min(sample.count, from + rows) / sample.count) / (passes + 1);
     }
     basis = orthonormal(next, width, dimension);
   }
-  const projected = new Float64Array(count * width);
+  const axes = turned(basis, covarianceOf(sample, mean, basis, width), dimension).subarray(
+    0,
+    components * dimension,
+  );
+  const coordinates = new Float64Array(count * components);
+  const shift = shifts(mean, axes, components);
   for (let from = 0; from < count; from += rows) {
     const to = Math.min(count, from + rows);
-    for (let i = from; i < to; i++) project(vectors, mean, basis, width, i, projected, i * width);
+    for (let i = from; i < to; i++) project(vectors, shift, axes, i, coordinates, i * components);
     yield (passes + to / count) / (passes + 1);
   }
-  return rotated(projected, count, width, components);
+  return pointingToTheFarthest(coordinates, components);
 }
 
 /** All vectors, or so many of them as give the directions. */
@@ -71,21 +77,51 @@ function* meanOf({ values, count, dimension }: Vectors): Generator<number, Float
   return mean;
 }
 
-/** The inner products of a centred vector with each direction. */
+/** The inner product of the mean with each direction. */
+function shifts(mean: Float64Array, basis: Float64Array, width: number): Float64Array {
+  const products = new Float64Array(width);
+  for (let k = 0; k < width; k++)
+    for (let d = 0; d < mean.length; d++) products[k] += mean[d] * basis[k * mean.length + d];
+  return products;
+}
+
+/**
+ * The inner products of a centred vector with each direction: those of the vector, less those of the mean. Four directions at a time read
+ * the vector once and keep four sums apart, which is twice as fast as one after the other.
+ */
 function project(
   { values, dimension }: Vectors,
-  mean: Float64Array,
+  shift: Float64Array,
   basis: Float64Array,
-  width: number,
   i: number,
   out: Float64Array,
   at: number,
 ): void {
-  for (let k = 0; k < width; k++) {
+  const width = shift.length;
+  const from = i * dimension;
+  let k = 0;
+  for (; k + 4 <= width; k += 4) {
+    const b0 = k * dimension;
+    const b1 = b0 + dimension;
+    const b2 = b1 + dimension;
+    const b3 = b2 + dimension;
+    let [s0, s1, s2, s3] = [0, 0, 0, 0];
+    for (let d = 0; d < dimension; d++) {
+      const value = values[from + d];
+      s0 += value * basis[b0 + d];
+      s1 += value * basis[b1 + d];
+      s2 += value * basis[b2 + d];
+      s3 += value * basis[b3 + d];
+    }
+    out[at + k] = s0 - shift[k];
+    out[at + k + 1] = s1 - shift[k + 1];
+    out[at + k + 2] = s2 - shift[k + 2];
+    out[at + k + 3] = s3 - shift[k + 3];
+  }
+  for (; k < width; k++) {
     let sum = 0;
-    for (let d = 0; d < dimension; d++)
-      sum += (values[i * dimension + d] - mean[d]) * basis[k * dimension + d];
-    out[at + k] = sum;
+    for (let d = 0; d < dimension; d++) sum += values[from + d] * basis[k * dimension + d];
+    out[at + k] = sum - shift[k];
   }
 }
 
@@ -94,19 +130,22 @@ function multiply(
   vectors: Vectors,
   mean: Float64Array,
   basis: Float64Array,
-  width: number,
+  shift: Float64Array,
   from: number,
   to: number,
   next: Float64Array,
 ): void {
   const { values, dimension } = vectors;
+  const width = shift.length;
   const products = new Float64Array(width);
+  const centred = new Float64Array(dimension);
   for (let i = from; i < to; i++) {
-    project(vectors, mean, basis, width, i, products, 0);
+    project(vectors, shift, basis, i, products, 0);
+    for (let d = 0; d < dimension; d++) centred[d] = values[i * dimension + d] - mean[d];
     for (let k = 0; k < width; k++) {
       const product = products[k];
-      for (let d = 0; d < dimension; d++)
-        next[k * dimension + d] += product * (values[i * dimension + d] - mean[d]);
+      const at = k * dimension;
+      for (let d = 0; d < dimension; d++) next[at + d] += product * centred[d];
     }
   }
 }
@@ -132,26 +171,46 @@ function orthonormal(rows: Float64Array, width: number, dimension: number): Floa
   return rows;
 }
 
-/** Turns coordinates in a subspace to its principal axes, and keeps the first ones. */
-function rotated(projected: Float64Array, count: number, width: number, components: number): Float32Array {
+/** The covariance of vectors in the directions, not divided by their number. */
+function covarianceOf(
+  vectors: Vectors,
+  mean: Float64Array,
+  basis: Float64Array,
+  width: number,
+): Float64Array {
   const covariance = new Float64Array(width * width);
-  for (let i = 0; i < count; i++)
+  const products = new Float64Array(width);
+  const shift = shifts(mean, basis, width);
+  for (let i = 0; i < vectors.count; i++) {
+    project(vectors, shift, basis, i, products, 0);
     for (let a = 0; a < width; a++)
-      for (let b = 0; b <= a; b++)
-        covariance[a * width + b] += projected[i * width + a] * projected[i * width + b];
-  for (let a = 0; a < width; a++)
-    for (let b = 0; b < a; b++) covariance[b * width + a] = covariance[a * width + b];
-  const axes = principalAxes(covariance, width);
-  const kept = Math.min(components, width);
-  const out = new Float32Array(count * kept);
-  for (let i = 0; i < count; i++) {
-    for (let k = 0; k < kept; k++) {
-      let sum = 0;
-      for (let a = 0; a < width; a++) sum += projected[i * width + a] * axes[k][a];
-      out[i * kept + k] = sum;
-    }
+      for (let b = 0; b < width; b++) covariance[a * width + b] += products[a] * products[b];
   }
+  return covariance;
+}
+
+/** The directions, turned within the space that they span to its principal axes. */
+function turned(basis: Float64Array, covariance: Float64Array, dimension: number): Float64Array {
+  const axes = principalAxes(covariance, basis.length / dimension);
+  const out = new Float64Array(basis.length);
+  axes.forEach((axis, k) => {
+    axis.forEach((share, a) => {
+      for (let d = 0; d < dimension; d++) out[k * dimension + d] += share * basis[a * dimension + d];
+    });
+  });
   return out;
+}
+
+/** Each axis points to the vector that is farthest along it, so that a picture does not turn over when more of them are computed. */
+function pointingToTheFarthest(coordinates: Float64Array, components: number): Float32Array {
+  const signs = new Float64Array(components);
+  for (let k = 0; k < components; k++) {
+    let farthest = 0;
+    for (let at = k; at < coordinates.length; at += components)
+      if (Math.abs(coordinates[at]) > Math.abs(farthest)) farthest = coordinates[at];
+    signs[k] = farthest < 0 ? -1 : 1;
+  }
+  return Float32Array.from(coordinates, (value, at) => value * signs[at % components]);
 }
 
 /** Eigenvectors of a symmetric matrix by Jacobi's rotations, the one of the largest eigenvalue first. Changes the matrix. */

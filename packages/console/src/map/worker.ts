@@ -1,7 +1,8 @@
 // How is a map made without stopping the page?
 //
 // A worker reads the records with the client, page by page, and keeps their vectors as 32-bit floats; then it computes, and tells the page how
-// far it is and where the points are by then. Reading takes most of the time until all are drawn, so the first page is drawn at once.
+// far it is and where the points are by then. Reading takes most of the time until all are drawn: the first page is drawn at once, and while
+// the vectors of a page are decoded, the server makes the next one. 20,000 vectors of 768 numbers are read in MEASURED.
 
 import { connect } from "@quiverdb/client";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
@@ -10,7 +11,7 @@ import type { FieldValue, MapMessage, MapStart } from "./messages.ts";
 import { principalCoordinates } from "./pca.ts";
 
 /** Numbers of the vectors in one page of records. */
-const pageValues = 400_000;
+const pageValues = 1_500_000;
 const pageRecordsMax = 2_000;
 /** Fields that points can be coloured by. */
 const fieldsMax = 40;
@@ -43,12 +44,12 @@ scope.onmessage = ({ data }) => {
 
 async function draw(start: MapStart): Promise<void> {
   const { dimension, layout } = start;
-  const components = Math.min(layout === "umap" ? componentsOfUmap : 2, dimension);
-  const all = await read(start, (first) => void show(first, dimension, components));
-  const { ids } = all;
-  const coordinates = show(all, dimension, components);
+  const all = await read(start, (first) => show(first, dimension));
+  show(all, dimension);
   // UMAP needs a few neighbours.
-  if (coordinates === undefined || layout === "pca" || ids.length < 10) return;
+  if (layout === "pca" || all.ids.length < 10) return;
+  const components = Math.min(componentsOfUmap, dimension);
+  const coordinates = coordinatesOf(all, dimension, components);
   tell({ type: "progress", stage: "UMAP", share: 0 });
   for (const { share, points } of arrange(coordinates, components, 2 * tellMs, () => performance.now())) {
     progress("UMAP", share);
@@ -62,18 +63,19 @@ type Read = {
   readonly fields: Readonly<Record<string, readonly FieldValue[]>>;
 };
 
-/** Draws records by their first two principal components. @returns all components; undefined without records */
-function show(
-  { values, ids, fields }: Read,
-  dimension: number,
-  components: number,
-): Float32Array | undefined {
+/** Draws records by their first two principal components, which are found in a third of the time of all that UMAP starts from. */
+function show(read: Read, dimension: number): void {
+  const { ids, fields } = read;
   tell({ type: "records", ids, fields });
-  if (ids.length === 0) return undefined;
+  if (ids.length === 0) return;
+  const components = Math.min(2, dimension);
+  tellPoints(firstTwo(coordinatesOf(read, dimension, components), components), "pca");
+}
+
+function coordinatesOf({ values, ids }: Read, dimension: number, components: number): Float32Array {
   const computation = principalCoordinates({ values, count: ids.length, dimension }, components);
   let step = computation.next();
   for (; !step.done; step = computation.next()) progress("Finding the principal components", step.value);
-  tellPoints(firstTwo(step.value, components), "pca");
   return step.value;
 }
 
@@ -87,14 +89,21 @@ async function read(
   let values = new Float32Array(Math.min(records, 4_096) * dimension);
   const ids: string[] = [];
   const fields = new Map<string, FieldValue[]>();
-  let cursor: string | undefined;
-  do {
-    const page = await collection.scroll({
+  const pageFrom = (cursor?: string) =>
+    collection.scroll({
       limit,
       cursor,
       filter: (filter as Filter | undefined) ?? undefined,
       include: ["dense_f32", "metadata"],
     });
+  let reading: ReturnType<typeof pageFrom> | undefined = pageFrom();
+  for (let isFirst = true; reading !== undefined; isFirst = false) {
+    const page: Awaited<ReturnType<typeof pageFrom>> = await reading;
+    const found = page.vectors.filter(({ dense_f32 }) => dense_f32 != null).length;
+    const isLast = page.next_cursor == null || ids.length + found >= records;
+    reading = isLast ? undefined : pageFrom(page.next_cursor as string);
+    // If it fails meanwhile, that is reported when it is awaited.
+    reading?.catch(() => {});
     for (const { id, dense_f32, metadata } of page.vectors) {
       if (id === undefined || dense_f32 == null || ids.length === records) continue;
       const at = ids.length;
@@ -107,17 +116,15 @@ async function read(
       ids.push(id);
       keepFields(fields, metadata ?? {}, at);
     }
-    const isFirst = cursor === undefined;
-    cursor = page.next_cursor ?? undefined;
-    if (isFirst && cursor !== undefined && ids.length < records)
-      onFirst({ values, ids, fields: Object.fromEntries(fields) });
+    if (isFirst && !isLast) onFirst({ values, ids, fields: Object.fromEntries(fields) });
     progress("Reading records", ids.length / records);
-  } while (cursor !== undefined && ids.length < records);
+  }
   return { values, ids, fields: Object.fromEntries(fields) };
 }
 
 /** 32-bit floats of their bytes in base64. Browsers are little-endian, as the bytes are. */
 function floatsOf(text: string): Float32Array {
+  if (Uint8Array.fromBase64 !== undefined) return new Float32Array(Uint8Array.fromBase64(text).buffer);
   const characters = atob(text);
   const bytes = new Uint8Array(characters.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);

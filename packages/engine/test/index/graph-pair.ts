@@ -1,7 +1,7 @@
 // How is a graph held against the exact index?
 
+import assert from "node:assert/strict";
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
-import { expect } from "vitest";
 import type { Visible } from "../../src/index/contract.ts";
 import { HnswIndex } from "../../src/index/dense/hnsw-index.ts";
 import type { HnswOptions } from "../../src/index/dense/hnsw-options.ts";
@@ -52,8 +52,8 @@ export function recallOf(
     for (const [ordinal, score] of found) {
       const row = pair.rows.get(ordinal);
       if (row === undefined) throw new Error(`ordinal ${ordinal} was removed`);
-      expect(score).toBe(exactScore(pair.hnsw.metric, query, row));
-      expect(visible === null || visible(ordinal)).toBe(true);
+      assert.equal(score, exactScore(pair.hnsw.metric, query, row));
+      assert(visible === null || visible(ordinal));
       if (exact.has(ordinal)) met++;
     }
     all += Math.min(k, exact.size);

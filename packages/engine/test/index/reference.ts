@@ -1,14 +1,14 @@
 // What must every index return, by brute force?
 
-import { expect } from "vitest";
+import assert from "node:assert/strict";
 import type { Candidates } from "../../src/index/contract.ts";
 
 /** Results as ordinal -> score, for comparison; fails if an ordinal occurs twice or the arrays disagree. */
 export function asMap(candidates: Candidates): Map<number, number> {
-  expect(candidates.ordinals.length).toBe(candidates.count);
-  expect(candidates.scores.length).toBe(candidates.count);
+  assert.equal(candidates.ordinals.length, candidates.count);
+  assert.equal(candidates.scores.length, candidates.count);
   const map = new Map([...candidates.ordinals].map((ordinal, i) => [ordinal, candidates.scores[i]]));
-  expect(map.size).toBe(candidates.count);
+  assert.equal(map.size, candidates.count);
   return map;
 }
 
@@ -16,5 +16,5 @@ export function asMap(candidates: Candidates): Map<number, number> {
 export function expectSame(found: ReadonlyMap<number, number>, expected: ReadonlyMap<number, number>): void {
   const sorted = (map: ReadonlyMap<number, number>) =>
     [...map].sort(([a], [b]) => a - b).map(([ordinal, score]) => [ordinal, score + 0]);
-  expect(sorted(found)).toEqual(sorted(expected));
+  assert.deepEqual(sorted(found), sorted(expected));
 }

@@ -1,5 +1,6 @@
 // Long lists, several segments, merges and removals, which the small sequences of the indexes' own tests do not reach.
 
+import assert from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { bestOf } from "../../../test/index/best-of.ts";
 import { asMap, expectSame } from "../../../test/index/reference.ts";
@@ -278,22 +279,21 @@ test("with a threshold, the records whose greatest postings add most are found, 
         );
         const all = asMap(index.reader.search(query, held.length, threshold, isThere));
         for (const [ordinal, sum] of surely.entries()) {
-          if (sum > 0 && isThere(ordinal)) expect(all.has(ordinal)).toBe(true);
+          if (sum > 0 && isThere(ordinal)) assert(all.has(ordinal));
           // If records are removed, the known greatest impact is slightly too low, and more records are found.
-          if (!isThere(ordinal) || (atMost[ordinal] === 0 && !isChanged))
-            expect(all.has(ordinal)).toBe(false);
+          if (!isThere(ordinal) || (atMost[ordinal] === 0 && !isChanged)) assert(!all.has(ordinal));
         }
         const ranked = atMost.filter((_, ordinal) => isThere(ordinal)).sort((a, b) => b - a);
         for (const k of [1, 10]) {
           const found = asMap(index.reader.search(query, k, threshold, isThere));
-          for (const [ordinal, score] of found) expect(score).toBe(sumOf(products[ordinal]));
+          for (const [ordinal, score] of found) assert.equal(score, sumOf(products[ordinal]));
           expect(found.size).toBeGreaterThanOrEqual(Math.min(k, all.size));
           // Records that are among the k + 10 best by their greatest postings, however quantized impacts are rounded, and have a sufficient
           // score.
           const floor = Math.min(...found.values());
           for (const ordinal of all.keys()) {
             const isAmong = surely[ordinal] > 0 && !(ranked[k + 10] >= surely[ordinal]);
-            if (isAmong && sumOf(products[ordinal]) > floor) expect(found.has(ordinal)).toBe(true);
+            if (isAmong && sumOf(products[ordinal]) > floor) assert(found.has(ordinal));
           }
         }
       }
