@@ -103,13 +103,13 @@ const groups: readonly (readonly Step[])[] = [
       what: "long tests: programs, kills, campaigns, browsers",
       when: "full",
       // Much of their time is waiting: for disks, clocks, programs and browsers.
-      run: () => tests(["--project=long", "--maxWorkers=3"]),
+      run: () => tests(["--project=long"], 3),
     },
     {
       name: "threads",
       what: "tests of a server, with serving threads",
       when: "full",
-      run: () => tests(["--project=with serving threads", "--maxWorkers=3"]),
+      run: () => tests(["--project=with serving threads"], 3),
     },
     { name: "packages", what: "the published packages in an empty project", when: "full", run: packages },
     {
@@ -150,13 +150,17 @@ async function nodes(): Promise<Outcome> {
   return process.env.QUIVER_REQUIRE_NATS === undefined ? { errors: [], notes: [why] } : { errors: [why] };
 }
 
-/** Runs the tests that arguments of vitest select; vitest prints its own progress. */
-async function tests(selection: readonly string[]): Promise<Outcome> {
+/**
+ * Runs the tests that arguments of vitest select; vitest prints its own progress.
+ * @param workers files at a time. A flag of the command line would not count: the projects have what the configuration says
+ */
+async function tests(selection: readonly string[], workers = 2): Promise<Outcome> {
   mkdirSync(join(root, ".cache"), { recursive: true });
   rmSync(testReport, { force: true });
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${testReport}`];
   const args = [binary("vitest/vitest.mjs"), "run", ...reporters, ...selection];
-  const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit" }));
+  const env = { ...process.env, VITEST_MAX_WORKERS: String(workers) };
+  const { code, signal } = await endOf(startNode(args, { cwd: root, stdio: "inherit", env }));
   if (code !== 0) {
     const ending = `vitest ended with ${signal ?? `exit code ${code}`}; its report is above`;
     return { errors: [ending, ...failedTests()] };

@@ -257,8 +257,6 @@ const faults: readonly Fault[] = [
       await sleep(2 * downMs(pick));
       failing.clear();
       await sleep(downMs(pick));
-      // lmdb-js can end the process when a write fails (failing-disks.ts); what supervises a node starts it again.
-      if (node.hasEnded) node.start();
     },
   },
   {
@@ -465,6 +463,9 @@ async function healed(cluster: DevCluster): Promise<void> {
   for (;;) {
     try {
       await cluster.servers.ready();
+      // lmdb-js can end the process when a write has failed (failing-disks.ts), or seconds later, since it has written behind the end of its
+      // memory. What supervises a node starts it again.
+      for (const node of cluster.nodes) if (node.hasEnded && node.hasSaid("Write error: ")) node.start();
       await Promise.all(cluster.nodes.map((node) => node.ready()));
       for (const url of cluster.urls) {
         const answer = await fetch(`${url}${collectionPath}/versions/current`, {

@@ -42,6 +42,8 @@ export class DevNode {
   readonly #log: string;
   readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | undefined;
+  /** Characters of the log that earlier runs have written. */
+  #logFrom = 0;
 
   constructor(
     name: string,
@@ -71,6 +73,7 @@ export class DevNode {
   start(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): void {
     const [program, ...first] = [this.#command[0], ...flags, ...this.#command.slice(1)];
     const log = openSync(this.#log, "a");
+    this.#logFrom = readFileSync(this.#log, "utf8").length;
     this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
       env: { ...process.env, ...this.#env, ...env },
@@ -101,6 +104,11 @@ export class DevNode {
         throw new Error(`the node ${this.name} is not ready; its log is ${this.#log}`);
       await delay(50);
     }
+  }
+
+  /** Whether a text is in the log of the last run. */
+  hasSaid(text: string): boolean {
+    return readFileSync(this.#log, "utf8").includes(text, this.#logFrom);
   }
 
   #logEnd(): string {
