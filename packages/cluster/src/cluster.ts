@@ -314,7 +314,8 @@ export class Cluster implements ReplicatedLog {
       answer(logUnavailable("this node could not apply the message", "unknown"));
       // They are kept, unless they were already: then they must be in the next copy.
       await this.#giveUp(internalId, error, isKept ? (messages.at(-1) as OrderedMessage).position : 0);
-      if (!isKept) this.#healing.keep(internalId, messages);
+      if (isKept) throw error;
+      this.#healing.keep(internalId, messages);
     }
   }
 

@@ -24,7 +24,7 @@ export type HealingParts = {
   logOf(internalId: string): number;
   /** All messages of a log up to this position were given to this node's collections. */
   positionOf(log: number): number;
-  /** Applies messages that were kept. */
+  /** Applies messages that were kept. @throws if it cannot: then the collection is still wanted, with these messages */
   onReceived(internalId: string, messages: readonly OrderedMessage[]): Promise<void>;
   readonly log: DatabaseLog;
 };
