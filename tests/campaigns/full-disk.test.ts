@@ -1,6 +1,6 @@
 // What does a server do on a disk that is really full, or really read-only?
 
-import { mkdtempSync, readdirSync, realpathSync, rmSync, truncateSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type QuiverClient, QuiverError } from "@quiverdb/client";
@@ -269,6 +269,7 @@ describe.skipIf(noShim !== null)(`a disk that becomes read-only${skipped(noShim)
     const folder = realpathSync(mkdtempSync(join(tmpdir(), "quiver-read-only-")));
     const faults = new Faults(join(folder, "faults"));
     const dataDir = join(folder, "disk", "data");
+    mkdirSync(join(folder, "disk"));
     try {
       const shim = { directory: join(folder, "disk"), faults: faults.path };
       const client = await start(dataDir, shimEnvironment(compileShim(folder), shim));

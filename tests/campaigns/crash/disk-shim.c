@@ -74,9 +74,12 @@ static int files_of(const char *path) {
 	return strstr(path, "/catalog/") ? OF_CATALOG : OF_COLLECTION;
 }
 
+// The device of the directory. Files of others can have the same inodes: all eventfds of a system share one, which was once that of the directory.
+static dev_t device;
+
 static uint64_t inode_of(int file) {
 	struct stat st;
-	return syscall(SYS_fstat, file, &st) ? 0 : st.st_ino;
+	return syscall(SYS_fstat, file, &st) || st.st_dev != device ? 0 : st.st_ino;
 }
 
 static void know(uint64_t inode, int files) {
@@ -94,7 +97,12 @@ __attribute__((constructor)) static void begin(void) {
 	snprintf(directory, sizeof directory, "%s", dir);
 	directory_length = strlen(directory);
 	struct stat st;
-	if (!syscall(SYS_newfstatat, AT_FDCWD, directory, &st, 0)) know(st.st_ino, OF_OTHERS);
+	if (syscall(SYS_newfstatat, AT_FDCWD, directory, &st, 0)) {
+		fprintf(stderr, "disk-shim: there is no directory %s\n", directory);
+		abort();
+	}
+	device = st.st_dev;
+	know(st.st_ino, OF_OTHERS);
 	if (log) {
 		log_file = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		log_length = lseek(log_file, 0, SEEK_END);
