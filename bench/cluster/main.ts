@@ -101,7 +101,8 @@ async function started(nodes: number, directory: string): Promise<DevCluster> {
     directory,
     quiver: [process.execPath, join(root, "packages/cli/dist/main.js")],
     nodes,
-    args: ["--no-console", "--log-level", "error"],
+    // What a node would refuse as too much is measured, too.
+    args: ["--no-console", "--log-level", "error", "--queue-wait", "2m"],
   });
   await json(cluster.urls[0], "/vectordb/collections", {
     name: "bench",
