@@ -42,8 +42,8 @@ const refusals = ["storage_full", "storage_failed", "not_ready"];
 const wellAgainMs = 20_000;
 
 /**
- * The first trials are always these: a sync, a full disk, a commit's last write in the catalog and in a collection. Only the last leaves
- * the client in doubt, and not if it was part of a creation or of background work: so it is there three times.
+ * The first trials are always these: a commit's last write in a collection and in the catalog, a sync, a full disk. Only the first leaves a
+ * client in doubt, and not if it was part of a creation or of background work: so it is there three times.
  */
 const firstFaults: readonly Fault[] = [
   { calls: calls.meta, files: files.collection, pass: 3, fail: 1, error: errors.EIO },

@@ -38,7 +38,7 @@ test.each(metricNames)(
         kinds: kinds.filter((_, i) => (i + parity) % 2 === half),
         metrics: [metric],
         types: [type],
-        scale: 0.2,
+        scale: 0.3,
       });
     expect(cases).toBeGreaterThan(75);
   },

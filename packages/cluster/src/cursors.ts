@@ -1,8 +1,8 @@
 // From where does this node read each log when it starts?
 //
 // From its noted cursor. Everything up to a noted cursor is durable in the collections of this node. So none is noted as long as a collection
-// of its log is copied from another node: what was read meanwhile is kept in memory only, and after a restart it must be read again. (A node
-// whose disk failed and that was restarted before the copy was there noted it, and left out those messages for good.)
+// of its log is copied from another node: what was read meanwhile is kept in memory only, and after a restart it must be read again. Otherwise
+// a node that restarts before the copy is there would serve its old store without those messages.
 
 import type { Replica } from "@quiverdb/engine/database/replication";
 

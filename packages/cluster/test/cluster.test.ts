@@ -82,6 +82,9 @@ describe.skipIf(missing !== undefined)(
       if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
     });
 
+    const health = async () =>
+      (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
+
     const natsUrls = () => nats.urls;
     /** What a node tells the others. */
     const told = async (i: number): Promise<Member> => {
@@ -308,9 +311,7 @@ describe.skipIf(missing !== undefined)(
 
     test("[Y8] [Y11] health is degraded while a node is away, and the status names it", async () => {
       await stop(1);
-      const ready = async () =>
-        (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
-      await expect.poll(ready).toMatchObject({ status: "degraded", cluster: { nodes_missing: 1 } });
+      await expect.poll(health).toMatchObject({ status: "degraded", cluster: { nodes_missing: 1 } });
       const status = (await (await fetch(`http://127.0.0.1:${ports[0]}/cluster/status`)).json()) as {
         nodes: { node: string; alive: boolean }[];
       };
@@ -319,15 +320,13 @@ describe.skipIf(missing !== undefined)(
       expect(metrics).toMatch(/quiver_cluster_node_alive\{node="n2"\} 0/);
       expect(metrics).toMatch(/quiver_cluster_publish_seconds 0\.\d+/);
       await start(1);
-      await expect.poll(ready).toEqual({ status: "ready" });
+      await expect.poll(health).toEqual({ status: "ready" });
     });
 
     test("[Y8] a message of the catalog that nobody can read is told by health, and stops the catalog until it is removed", async () => {
       const nats = await connectNats({ servers: natsUrls() });
       try {
         const { seq } = await jetstream(nats).publish("quiver.catalog", "no change");
-        const health = async () =>
-          (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
         await expect.poll(health).toMatchObject({ status: "degraded", cluster: { logs_not_read: 1 } });
         const making = make("after");
         await (await jetstreamManager(nats)).streams.deleteMessage("quiver-catalog", seq);
@@ -379,8 +378,6 @@ describe.skipIf(missing !== undefined)(
         await at(0).collection("split").upsert(records(4, 2));
         await expect.poll(() => at(2).collection("split").has("v5")).toBe(true);
         await equal("split");
-        const health = async () =>
-          (await (await fetch(`http://127.0.0.1:${ports[0]}/health/ready`)).json()) as object;
         await expect.poll(health).toEqual({ status: "ready" });
       } finally {
         await nats.close();

@@ -23,7 +23,7 @@ describe.skipIf(missing !== undefined)(
   () => {
     let directory: string;
     let nats: NatsServers;
-    /** What the node's disk refuses. */
+    /** Whether the node's disk fails. */
     let isFailing = false;
 
     beforeAll(async () => {
@@ -62,7 +62,8 @@ describe.skipIf(missing !== undefined)(
           return typeof value === "function" ? value.bind(target) : value;
         },
       });
-    test("[Y6] what a node could not apply, and what came meanwhile, is applied after a restart", async () => {
+
+    test("[Y6] what a node could not apply is applied after a restart", async () => {
       let database = await open();
       await database.createCollection({ name: "c", dense_vector: { enabled: true, dimension: 2 } });
       const upsert = (id: string) => database.collection("c").upsert([{ id, dense_values: [1, 2] }]);

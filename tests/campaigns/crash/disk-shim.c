@@ -74,7 +74,7 @@ static int files_of(const char *path) {
 	return strstr(path, "/catalog/") ? OF_CATALOG : OF_COLLECTION;
 }
 
-// The device of the directory. Files of others can have the same inodes: all eventfds of a system share one, which was once that of the directory.
+// The device of the directory. Files of other devices can have the same inodes: all eventfds of a system share a small one.
 static dev_t device;
 
 static uint64_t inode_of(int file) {

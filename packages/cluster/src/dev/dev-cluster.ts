@@ -3,7 +3,7 @@
 // Three nats-server and some nodes, each a process of its own, which end with this one. Ports and directories stay when one is started again.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, openSync, readFileSync } from "node:fs";
+import { fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
@@ -42,7 +42,7 @@ export class DevNode {
   readonly #log: string;
   readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | undefined;
-  /** Characters of the log that earlier runs have written. */
+  /** Bytes of the log that earlier runs have written. */
   #logFrom = 0;
 
   constructor(
@@ -73,7 +73,7 @@ export class DevNode {
   start(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): void {
     const [program, ...first] = [this.#command[0], ...flags, ...this.#command.slice(1)];
     const log = openSync(this.#log, "a");
-    this.#logFrom = readFileSync(this.#log, "utf8").length;
+    this.#logFrom = fstatSync(log).size;
     this.#process = spawn(...endingWithParent(program, [...first, ...this.#args]), {
       stdio: ["ignore", log, log],
       env: { ...process.env, ...this.#env, ...env },
@@ -108,7 +108,7 @@ export class DevNode {
 
   /** Whether a text is in the log of the last run. */
   hasSaid(text: string): boolean {
-    return readFileSync(this.#log, "utf8").includes(text, this.#logFrom);
+    return readFileSync(this.#log).includes(text, this.#logFrom);
   }
 
   #logEnd(): string {

@@ -63,7 +63,7 @@ type Read = {
   readonly fields: Readonly<Record<string, readonly FieldValue[]>>;
 };
 
-/** Draws records by their first two principal components, which are found in a third of the time of all that UMAP starts from. */
+/** Draws records by their first two principal components, which are found in a quarter of the time of all that UMAP starts from. */
 function show(read: Read, dimension: number): void {
   const { ids, fields } = read;
   tell({ type: "records", ids, fields });

@@ -222,16 +222,16 @@ it("[Z6] a collection that is unloaded while it is checked is checked as an unlo
   });
   const collection = database.collection("c");
   await collection.createIndex("tf-idf", { name: "t", sample_threshold: 10, k1: 1.2, b: 0.75 });
-  await collection.upsert(Array.from({ length: 1_000 }, (_, i) => record(i)));
+  await collection.upsert(Array.from({ length: 2_000 }, (_, i) => record(i)));
   const compared = new Set<number>();
   // At many moments of a check: before its view, while it compares, after that.
-  for (let turns = 0; turns < 8; turns++) {
+  for (let turns = 0; turns < 10; turns++) {
     await collection.load();
     const checking = collection.check();
     for (let i = 0; i < 5 * turns; i++) await new Promise(setImmediate);
     const [report] = await Promise.all([checking, collection.unload()]);
     expect(report.findings).toEqual([]);
-    expect(report.collections).toMatchObject([{ name: "c", records: 1_000 }]);
+    expect(report.collections).toMatchObject([{ name: "c", records: 2_000 }]);
     compared.add(report.collections[0].indexes.filter((kind) => kind !== "dense").length);
   }
   // The race really happened: some unloads came in time; an undisturbed check compares both.
