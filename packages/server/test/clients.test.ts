@@ -311,9 +311,10 @@ describe("indexes", () => {
       const vectors = Array.from({ length: 1_100 }, (_, i) => ({ id: `v${i}`, dense_values: values(i) }));
       expect((await server.call("streamingUpsert", named, { vectors })).status).toBe(200);
       const dense = async () => (await server.call("getIndexes", named)).json.dense;
-      await expect.poll(async () => (await dense()).status.data_type).toBe("quaternary");
-      expect((await dense()).quantization.properties.data_type).toBe(data_type);
-      expect((await dense()).status.data_type_reason).not.toMatch("quaternay");
+      await expect.poll(dense).toMatchObject({
+        quantization: { properties: { data_type } },
+        status: { data_type: "quaternary", data_type_reason: expect.not.stringMatching("quaternay") },
+      });
     }
   });
 });
