@@ -71,8 +71,8 @@ const commands: readonly Entry[] = [
   entry("delete", "delete the records that match a filter, all at once", async () =>
     (await import("./commands/matching.ts")).deleteCommand(),
   ),
-  entry("versions", "list the versions of a collection, newest first", async () =>
-    (await import("./commands/records.ts")).versionsCommand(),
+  entry("versions", "versions of a collection: list, keep, tag, compare, restore", async () =>
+    (await import("./commands/versions.ts")).versionsCommand(),
   ),
   entry("transactions", "list transactions, commit or abort one", async () =>
     (await import("./commands/records.ts")).transactionsCommand(),

@@ -96,9 +96,12 @@ describe("API keys", () => {
 
 it("every endpoint has a method, and the tests have called it", async () => {
   const collection = await makeCollectionIn(client, { records: animals });
-  // These two are alternative paths of `Collection.delete`, for other clients.
+  // These are alternative paths of `Collection.delete` and `restoreVersion`, for other clients.
   const params = { collection_id: collection.name, vector_id: "bee" };
   await client.request("deleteVector", { params });
   await client.request("streamingDeleteAlias", { params: { ...params, vector_id: "ant" } });
+  const { version_number: version, hash: version_hash } = await collection.currentVersion();
+  await client.request("putCurrentVersion", { params, body: { version } });
+  await client.request("putCurrentVersionByHash", { params: { ...params, version_hash } });
   expect([...called].sort()).toEqual(Object.keys(operations).sort());
 });

@@ -3,7 +3,7 @@
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
-import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
+import type { CollectionDetail, History } from "@quiverdb/protocol/shapes/collection";
 import type {
   CreateDenseIndex,
   CreateSparseIndex,
@@ -32,7 +32,7 @@ import type {
 } from "@quiverdb/protocol/shapes/snapshot";
 import type { TransactionList } from "@quiverdb/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
-import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
+import type { RecordHistory, Tag, Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
 import {
   type AnyMetadata,
@@ -45,6 +45,7 @@ import {
 } from "./filter-types.ts";
 import { waitForIndexes } from "./indexes-ready.ts";
 import { checkFilter, jsonText } from "./json.ts";
+import { type PastOf, pastTransport, VersionDiff } from "./past.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
@@ -67,6 +68,24 @@ export type FacetsInput<Metadata = AnyMetadata, Name = FieldName<Metadata>> = Fa
 /** A page of records when it is awaited, and all of them, from there on, with `for await`. */
 export type Scroll<Metadata = AnyMetadata> = Promise<Found<Metadata, ScrollPage>> &
   AsyncIterable<Found<Metadata, ScrollPage>["vectors"][number]>;
+
+/** A collection as it was: the methods that read. */
+export type PastCollection<Metadata extends object> = Pick<
+  Collection<Metadata>,
+  | "name"
+  | "search"
+  | "where"
+  | "get"
+  | "getJson"
+  | "has"
+  | "fetch"
+  | "neighbors"
+  | "count"
+  | "facet"
+  | "scroll"
+  | "byDocument"
+  | "export"
+>;
 
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = CreateDenseIndex;
@@ -492,6 +511,91 @@ export class Collection<Metadata extends object = AnyMetadata> {
   /** The version with this hash. @throws QuiverError invalid_version_hash */
   version(hash: string, call: CallOptions = {}): Promise<Version> {
     return this.#transport.request("getVersion", { params: { ...this.#params, version_hash: hash }, call });
+  }
+
+  /**
+   * The collection as it was at an earlier version, which must be readable: `config.history` says how far back versions are, and tags keep
+   * single ones. All methods that read read that version alone.
+   * @param past `version`: number, hash or tag; `asOf`: the version that was current at this time
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiverdb/client";
+   * declare const collection: Collection;
+   * const before = collection.at({ asOf: new Date(Date.now() - 3_600_000) });
+   * await before.search.text({ query: "bees", top_k: 5 });
+   * await collection.at({ version: "release-1" }).count();
+   * ```
+   */
+  at(past: PastOf): PastCollection<Metadata> {
+    return new Collection<Metadata>(pastTransport(this.#transport, past), this.name);
+  }
+
+  /**
+   * Says how far back versions can be read from now on: the latest `versions`, those that were current in the last `seconds`, or all. null:
+   * only the current one, and those with a tag.
+   */
+  setHistory(history: History | null, call: CallOptions = {}): Promise<CollectionDetail> {
+    return this.#transport.request("patchCollection", {
+      params: this.#params,
+      body: { config: { history } },
+      call,
+    });
+  }
+
+  /**
+   * Names a version, which stays readable while it has the name.
+   * @param version number or hash; default: the current one
+   * @throws QuiverError tag_already_exists, version_gone, version_not_found
+   */
+  putTag(name: string, version?: number | string, call: CallOptions = {}): Promise<Tag> {
+    return this.#transport.request("putTag", {
+      params: { ...this.#params, tag: name },
+      body: version === undefined ? {} : { version },
+      call,
+    });
+  }
+
+  /** Deletes the name of a version. @throws QuiverError tag_not_found */
+  async deleteTag(name: string, call: CallOptions = {}): Promise<void> {
+    await this.#transport.request("deleteTag", { params: { ...this.#params, tag: name }, call });
+  }
+
+  /**
+   * Makes a version whose records are those of an earlier one. Versions in between stay readable.
+   * @param version number, hash or tag
+   */
+  restoreVersion(version: number | string, call: CallOptions = {}): Promise<Version> {
+    const params = { ...this.#params, version: String(version) };
+    return this.#transport.request("restoreVersion", { params, call });
+  }
+
+  /**
+   * Compares two versions.
+   * @param from,to number, hash or tag
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiverdb/client";
+   * declare const collection: Collection;
+   * const diff = collection.diff("release-1", "release-2");
+   * console.log(await diff.counts());
+   * for await (const { op, id } of diff) console.log(op, id);
+   * ```
+   */
+  diff(from: number | string, to: number | string, call: CallOptions = {}): VersionDiff {
+    const params = { ...this.#params, version: String(from), other: String(to) };
+    return new VersionDiff(
+      new RecordExport(async () => {
+        const response = await this.#transport.open("diffVersions", { params, call });
+        return { response, request: "The comparison of two versions", signal: call.signal };
+      }),
+    );
+  }
+
+  /** Every state of a record that is kept, newest first. @throws QuiverError vector_not_found */
+  history(id: string, call: CallOptions = {}): Promise<RecordHistory> {
+    return this.#transport.request("vectorHistory", { params: { ...this.#params, vector_id: id }, call });
   }
 
   // --- Snapshots ---

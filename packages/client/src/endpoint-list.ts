@@ -21,6 +21,7 @@ export const endpoints = {
   listCollections: { method: "GET", path: "/vectordb/collections", repeat: "always" },
   loadedCollections: { method: "GET", path: "/vectordb/collections/loaded", repeat: "always" },
   getCollection: { method: "GET", path: "/vectordb/collections/{collection_id}", repeat: "always" },
+  patchCollection: { method: "PATCH", path: "/vectordb/collections/{collection_id}", repeat: "always" },
   deleteCollection: { method: "DELETE", path: "/vectordb/collections/{collection_id}", repeat: "always", done: "collection_not_found" },
   checkCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/check", repeat: "always" },
   loadCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/load", repeat: "always" },
@@ -66,11 +67,18 @@ export const endpoints = {
   vectorsByDocument: { method: "GET", path: "/vectordb/collections/{collection_id}/vectors", repeat: "always" },
   getVector: { method: "GET", path: "/vectordb/collections/{collection_id}/vectors/{vector_id}", repeat: "always" },
   vectorExists: { method: "HEAD", path: "/vectordb/collections/{collection_id}/vectors/{vector_id}", repeat: "always" },
+  vectorHistory: { method: "GET", path: "/vectordb/collections/{collection_id}/vectors/{vector_id}/history", repeat: "always" },
   deleteVector: { method: "DELETE", path: "/vectordb/collections/{collection_id}/vectors/{vector_id}", repeat: "always", done: "vector_not_found" },
   exportVectors: { method: "GET", path: "/vectordb/collections/{collection_id}/export", repeat: "always" },
   listVersions: { method: "GET", path: "/vectordb/collections/{collection_id}/versions", repeat: "always" },
   currentVersion: { method: "GET", path: "/vectordb/collections/{collection_id}/versions/current", repeat: "always" },
   getVersion: { method: "GET", path: "/vectordb/collections/{collection_id}/versions/{version_hash}", repeat: "always" },
+  putCurrentVersion: { method: "PUT", path: "/vectordb/collections/{collection_id}/versions/current", repeat: "refused" },
+  putCurrentVersionByHash: { method: "PUT", path: "/vectordb/collections/{collection_id}/versions/current/{version_hash}", repeat: "refused" },
+  restoreVersion: { method: "POST", path: "/vectordb/collections/{collection_id}/versions/{version}/restore", repeat: "refused" },
+  diffVersions: { method: "GET", path: "/vectordb/collections/{collection_id}/versions/{version}/diff/{other}", repeat: "always" },
+  putTag: { method: "PUT", path: "/vectordb/collections/{collection_id}/versions/tags/{tag}", repeat: "refused" },
+  deleteTag: { method: "DELETE", path: "/vectordb/collections/{collection_id}/versions/tags/{tag}", repeat: "always", done: "tag_not_found" },
   createSnapshot: { method: "POST", path: "/vectordb/collections/{collection_id}/snapshots", repeat: "refused" },
   listSnapshots: { method: "GET", path: "/vectordb/collections/{collection_id}/snapshots", repeat: "always" },
   listAllSnapshots: { method: "GET", path: "/vectordb/snapshots", repeat: "always" },
@@ -93,6 +101,7 @@ export type Answers = {
   listCollections: collection.CollectionList;
   loadedCollections: collection.LoadedCollections;
   getCollection: collection.CollectionDetail;
+  patchCollection: collection.CollectionDetail;
   deleteCollection: undefined;
   checkCollection: check.CheckReport;
   loadCollection: collection.CollectionDetail;
@@ -138,11 +147,18 @@ export type Answers = {
   vectorsByDocument: vector.VectorRecords;
   getVector: vector.VectorRecord;
   vectorExists: undefined;
+  vectorHistory: version.RecordHistory;
   deleteVector: common.Empty;
   exportVectors: vector.ExportedRecords;
   listVersions: version.VersionList;
   currentVersion: version.Version;
   getVersion: version.Version;
+  putCurrentVersion: version.Version;
+  putCurrentVersionByHash: version.Version;
+  restoreVersion: version.Version;
+  diffVersions: version.DiffLines;
+  putTag: version.Tag;
+  deleteTag: undefined;
   createSnapshot: snapshot.Snapshot;
   listSnapshots: snapshot.SnapshotList;
   listAllSnapshots: snapshot.SnapshotList;

@@ -614,6 +614,86 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     expect(await codeOf(collection.version("no hash"))).toEqual(["invalid_version_hash", 400]);
   });
 
+  describe("earlier versions", () => {
+    it("[V4] every method that reads reads the version that it is asked for, in every form of naming it", async () => {
+      const collection = await makeCollection({ records: animals });
+      await collection.setHistory("all");
+      const { version_number: version, hash } = await collection.currentVersion();
+      const begun = new Date();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await collection.delete("ant");
+      await collection.upsert({ id: "bee", dense_values: [0, 1], text: "Bees sleep." });
+      for (const past of [{ version }, { version: hash }, { version: String(version) }, { asOf: begun }]) {
+        const at = collection.at(past);
+        expect(await at.count()).toBe(3);
+        expect(await at.has("ant")).toBe(true);
+        expect(await at.get("bee")).toMatchObject({ text: "Bees dance.", metadata: { legs: 6 } });
+        expect(JSON.parse(await at.getJson("bee"))).toMatchObject({ text: "Bees dance." });
+        expect(await at.fetch({ ids: ["ant", "no"] })).toMatchObject([{ id: "ant" }, null]);
+        expect((await at.byDocument("insects")).map(({ id }) => id)).toEqual(["ant", "bee"]);
+        expect(await at.facet({ field: "legs" })).toEqual([{ value: 6, count: 1 }]);
+        const ids: string[] = [];
+        for await (const { id } of at.scroll({ limit: 2 })) ids.push(id as string);
+        expect(ids).toEqual(["ant", "bee", "whale"]);
+        const exported: string[] = [];
+        for await (const record of at.export().records()) exported.push(record.id);
+        expect(exported.sort()).toEqual(["ant", "bee", "whale"]);
+        expect(await at.export().version()).toBe(version);
+        const { results } = await at.search.dense({ query_vector: [1, 0], top_k: 1 });
+        expect(results).toMatchObject([{ id: "bee", score: 1 }]);
+        const batch = await at.search.batchText({ queries: ["ants", "dance"] });
+        expect(batch.map((found) => found.results.map(({ id }) => id))).toEqual([["ant"], ["bee"]]);
+        expect((await at.neighbors("bee", { top_k: 1 })).results).toMatchObject([{ id: "ant" }]);
+        const hybrid = await at.search.hybrid({ query_text: "ants", query_vector: [0, 1], top_k: 3 });
+        expect(hybrid.results.map(({ id }) => id)).toContain("ant");
+      }
+      expect(await collection.count()).toBe(2);
+      expect(await codeOf(collection.at({ version: 99 }).count())).toEqual(["version_not_found", 404]);
+      expect(await codeOf(collection.at({ asOf: "soon" }).count())).toEqual(["invalid_request", 400]);
+    });
+
+    it("[V6] [V7] [V8] tags, differences, histories of records, and restored versions", async () => {
+      const collection = await makeCollection({ records: animals });
+      const { version_number: first } = await collection.currentVersion();
+      expect(await collection.putTag("first")).toMatchObject({ name: "first", version: first });
+      await collection.delete("ant");
+      await collection.upsert([
+        { id: "bee", text: "Bees sleep." },
+        { id: "cat", text: "Cats play." },
+      ]);
+      const current = await collection.currentVersion();
+      expect(await collection.versions()).toMatchObject({
+        oldest_readable: current.version_number,
+        tags: [{ name: "first", version: first }],
+      });
+      const diff = collection.diff("first", current.version_number);
+      expect(await diff.counts()).toEqual({ added: 1, changed: 1, removed: 1 });
+      const changes: unknown[] = [];
+      for await (const { op, id } of diff) changes.push([op, id]);
+      expect(changes).toEqual([
+        ["removed", "ant"],
+        ["changed", "bee"],
+        ["added", "cat"],
+      ]);
+      const { states } = await collection.history("bee");
+      expect(states).toMatchObject([
+        { until: null, vector: { text: "Bees sleep." } },
+        { version: first, vector: { text: "Bees dance." } },
+      ]);
+      expect(await codeOf(collection.at({ version: first + 1 }).count())).toEqual(["version_gone", 410]);
+      const restored = await collection.restoreVersion("first");
+      expect(restored).toMatchObject({ version_number: current.version_number + 1, vector_count: 3 });
+      expect(await collection.get("bee")).toMatchObject({ text: "Bees dance." });
+      expect(await collection.has("cat")).toBe(false);
+      expect(await codeOf(collection.putTag("first"))).toEqual(["tag_already_exists", 409]);
+      await collection.deleteTag("first");
+      expect((await collection.versions()).tags).toEqual([]);
+      expect(await codeOf(collection.restoreVersion("first"))).toEqual(["tag_not_found", 404]);
+      expect((await collection.setHistory({ versions: 5 })).config.history).toEqual({ versions: 5 });
+      expect((await collection.setHistory(null)).config).not.toHaveProperty("history");
+    });
+  });
+
   it("checks the stored data of a collection", async () => {
     const collection = await makeCollection({ records: animals });
     const report = await collection.check();

@@ -1,13 +1,14 @@
 // How do requests of one collection share messages?
 //
 // While a message of a collection is being published, its further requests wait, and become the next message together: so a log that takes
-// longer gets larger messages, without any timer. A commit is alone in its message.
+// longer gets larger messages, without any timer. Some requests, as commits, are alone in their message.
 
 import { randomUUID } from "node:crypto";
 import {
   type AppliedMessage,
   encodeMessage,
   errorOf,
+  isAlone,
   type LoggedRequest,
   type Written,
 } from "@quiverdb/engine/database/replication";
@@ -77,8 +78,8 @@ function groupEnd(queue: readonly Waiting[]): number {
   let { bytes } = queue[0];
   while (
     end < queue.length &&
-    queue[end - 1].request.kind !== "commit" &&
-    queue[end].request.kind !== "commit" &&
+    !isAlone(queue[end - 1].request) &&
+    !isAlone(queue[end].request) &&
     end < limits.groupCommitRequestsMax &&
     bytes + queue[end].bytes <= limits.groupCommitBytesMax
   )

@@ -35,6 +35,8 @@ export type Form = {
   readonly exact: boolean;
   readonly ef: string;
   readonly diversity: string;
+  /** A version by number, hash or tag, or a time; empty: now. */
+  readonly at: string;
 };
 
 const plain: Form = {
@@ -56,6 +58,7 @@ const plain: Form = {
   exact: false,
   ef: "",
   diversity: "",
+  at: "",
 };
 
 /** The legs that the collection can answer: those that have an index. */
@@ -99,9 +102,9 @@ export function formOf(query: URLSearchParams, available: readonly Leg[]): Form 
 
 /** Whether an address asks for something that can be answered. */
 export function isAsked(query: URLSearchParams, available: readonly Leg[]): boolean {
-  // Only the link of a record has no kind: it asks for nearest vectors.
-  const kind = query.get("kind") ?? "dense";
-  return query.size > 0 && kindsFor(available).some((each) => each === kind);
+  // The link of a record has no kind: it asks for nearest vectors. That of a version asks for nothing yet.
+  const kind = query.get("kind") ?? (query.has("like") ? "dense" : undefined);
+  return kindsFor(available).some((each) => each === kind);
 }
 
 export function addressOf(form: Form): Readonly<Record<string, string>> {
@@ -147,6 +150,8 @@ const placeOfPath: Readonly<Record<string, Place>> = {
   diversity: "diversity",
   fusion_constant_k: "fusionK",
   fusion_weights: "weights",
+  version: "at",
+  as_of: "at",
 };
 
 /** The field that an error is about; undefined: the search as a whole. */
@@ -155,6 +160,7 @@ export function placeOf(error: unknown, { source }: Form): Place | undefined {
   if (!isQuiverError(error)) return undefined;
   if (error.code === "invalid_filter") return "filter";
   if (error.code === "vector_not_found") return "like";
+  if (/^(version_|tag_)/.test(error.code)) return "at";
   const place = placeOfPath[String(error.details.path).split(/[.[]/)[0]];
   const isVector = place === "vector" || place === "terms";
   return isVector && source === "like" ? "like" : place;
@@ -179,6 +185,13 @@ export const answerOf = ({ search }: Collection, { method, request }: Call): Pro
 /** The path of a call's endpoint, encoded. */
 export const pathOf = ({ method }: Call, collection: string): string =>
   endpoints[operations[method]].path.replace("{collection_id}", encodeURIComponent(collection));
+
+/** The version or the time that a text names. */
+function whenOf(text: string): { version?: string; as_of?: string } {
+  const at = text.trim();
+  if (at === "") return {};
+  return /^\d{4}-\d\d-\d\d/.test(at) ? { as_of: at } : { version: at };
+}
 
 const numberOf = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text));
 
@@ -210,6 +223,7 @@ export async function callOf(collection: Collection, form: Form, storesText: boo
     filter: inField("filter", () => parseFilter(form.filter)),
     explain: form.explain || undefined,
     return_raw_text: storesText || undefined,
+    ...whenOf(form.at),
   };
   const dense = { exact: form.exact || undefined, ef_search: numberOf(form.ef) };
   const syntax = form.operators ? "operators" : undefined;
@@ -223,7 +237,14 @@ export async function callOf(collection: Collection, form: Form, storesText: boo
           request: { query_vector: inField("vector", () => parseVector(form.vector)), ...rest },
         };
   }
-  const example = source === "like" && (usesDense || usesSparse) ? await collection.get(like) : undefined;
+  const { version, as_of: asOf } = whenOf(form.at);
+  const past =
+    version === undefined
+      ? asOf === undefined
+        ? collection
+        : collection.at({ asOf })
+      : collection.at({ version });
+  const example = source === "like" && (usesDense || usesSparse) ? await past.get(like) : undefined;
   const partOf = <T>(place: Place, stored: T | null | undefined, read: () => T): T => {
     if (example === undefined) return inField(place, read);
     if (stored != null) return stored;

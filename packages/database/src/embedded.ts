@@ -15,11 +15,11 @@ import {
 import {
   type CallLimits,
   type Database,
+  type LineExport,
   type RecordPage,
   type SnapshotFile,
   type StoredVector,
   turned,
-  type VectorExport,
 } from "@quiverdb/engine/database/contract";
 import { runOperation } from "@quiverdb/engine/operations/operation";
 import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
@@ -30,6 +30,7 @@ import { Empty } from "@quiverdb/protocol/shapes/common";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
 import { FetchedVectors, ScrollPage } from "@quiverdb/protocol/shapes/matching";
 import { VectorRecord, VectorRecords } from "@quiverdb/protocol/shapes/vector";
+import { RecordHistory } from "@quiverdb/protocol/shapes/version";
 import { shapeFaults } from "@quiverdb/server/request/shape-check";
 import { shapeError } from "@quiverdb/server/request/validation";
 import { recordForm } from "./record-form.ts";
@@ -58,14 +59,17 @@ export class EmbeddedTransport implements Transport {
 
   async text(name: OperationName, parts: RequestParts = {}): Promise<string> {
     if (name !== "getVector") return JSON.stringify(await this.request(name, parts));
-    return answered(name, parts, () => (this.#run(operationOf(name, parts), parts) as StoredVector).toJson());
+    return answered(name, parts, async () =>
+      ((await this.#run(operationOf(name, parts), parts)) as StoredVector).toJson(),
+    );
   }
 
   open(name: OperationName, parts: RequestParts = {}): Promise<Response> {
     return answered(name, parts, async () => {
-      const given = await this.#run(operationOf(name, parts), parts);
-      return name === "exportVectors"
-        ? exportResponse(given as VectorExport)
+      const operation = operationOf(name, parts);
+      const given = await this.#run(operation, parts);
+      return operation.mediaType === "application/x-ndjson"
+        ? exportResponse(given as LineExport)
         : snapshotResponse(given as SnapshotFile, parts);
     });
   }
@@ -131,6 +135,10 @@ function asObjects({ answer }: Operation, given: unknown, body: unknown): unknow
     case VectorRecords:
     case FetchedVectors:
       return (given as readonly (StoredVector | null)[]).map(objectOf);
+    case RecordHistory: {
+      const { id, states } = given as { id: string; states: { vector: StoredVector }[] };
+      return { id, states: states.map((state) => ({ ...state, vector: state.vector.toRecord() })) };
+    }
     case ScrollPage: {
       const page = given as RecordPage;
       return { ...page, vectors: page.vectors.map(objectOf) };

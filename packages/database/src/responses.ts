@@ -4,18 +4,18 @@
 
 import { Readable } from "node:stream";
 import type { RequestParts } from "@quiverdb/client/transport";
-import { type SnapshotFile, turned, type VectorExport } from "@quiverdb/engine/database/contract";
+import { type LineExport, type SnapshotFile, turned } from "@quiverdb/engine/database/contract";
 
 /** Bytes of lines that are passed on at once. */
 const chunkBytes = 64 * 1024;
 
-/** All records of a version that match the filter of the query, as lines of JSON. */
-export function exportResponse(exported: VectorExport): Response {
+/** Lines of JSON. */
+export function exportResponse(exported: LineExport): Response {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     try {
       let chunk = "";
-      for (const vector of exported) {
-        chunk += `${vector.toJson()}\n`;
+      for (const line of exported) {
+        chunk += `${line.toJson()}\n`;
         if (chunk.length < chunkBytes) continue;
         yield Buffer.from(chunk);
         chunk = "";

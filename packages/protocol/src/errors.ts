@@ -54,6 +54,16 @@ export const errorKinds = {
     400,
     "The change log no longer reaches back to the version, or the version never existed.",
   ),
+  version_not_found: kind(
+    404,
+    "The version does not exist yet, or the time is before the collection was made.",
+  ),
+  version_gone: kind(
+    410,
+    "The version can no longer be read; details.oldest_version is the oldest that can, beside those with a tag.",
+  ),
+  tag_not_found: kind(404, "The collection has no tag of this name."),
+  tag_already_exists: kind(409, "The collection has a tag of this name; nothing was changed."),
   unauthorized: kind(401, "The request carries no API key, or one that is not valid."),
   forbidden: kind(403, "The key is valid, but its role or its collections do not allow this request."),
   collection_not_found: kind(404, "There is no collection with this name."),

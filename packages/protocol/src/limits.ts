@@ -115,6 +115,10 @@ export const limits = {
   /** A collection remembers the opIds of this many latest log entries, so that none of them is applied twice. */
   entriesRemembered: 1_024,
   versionsPageMax: 1_000,
+  /** Tags of a collection. */
+  tagsMax: 1_000,
+  /** Earlier versions that are open for searches at a time. */
+  pastVersionsMax: 8,
 
   /** Bytes of encoded records in one group commit; a larger request commits alone. */
   groupCommitBytesMax: 32 * 1024 * 1024,

@@ -1035,6 +1035,9 @@ test.each(needsCollection)(
 /** A valid body for each endpoint that takes one. */
 const bodies: Partial<Record<OperationName, unknown>> = {
   createMetadataIndex: { type: "keyword" },
+  patchCollection: { config: { history: "all" } },
+  putCurrentVersion: { version: 1 },
+  putTag: { version: 1 },
   countVectors: {},
   facetVectors: { field: "color" },
   scrollVectors: {},

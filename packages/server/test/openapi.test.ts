@@ -90,7 +90,13 @@ describe("openapi", () => {
   });
 
   test("[H23] every example of a body is served as it stands", async () => {
-    const params = { collection_id: "articles", field: "year", vector_id: "a1", transaction_id: "" };
+    const params = {
+      collection_id: "articles",
+      field: "year",
+      vector_id: "a1",
+      tag: "release-1",
+      transaction_id: "",
+    };
     const sessionOf = (password: string) => ({ username: "admin", password });
     const begin: readonly OperationName[] = [
       "createCollection",
@@ -98,6 +104,7 @@ describe("openapi", () => {
       "createSparseIndex",
       "createTextIndex",
       "createMetadataIndex",
+      "patchCollection",
       "streamingUpsert",
     ];
     const end: readonly OperationName[] = ["deleteMatching", "createSnapshot", "restoreCollection"];

@@ -13,11 +13,13 @@ import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { interruptible } from "../interruption.ts";
 import { printWarnings } from "../output.ts";
+import { asItWas, type PastOptions, whenOf, withPast } from "../past.ts";
 import { withShortFloats } from "../short-floats.ts";
 import { countOf, formatDuration } from "../values.ts";
 
 type ExportOptions = ConnectionOptions &
-  FilterOptions & { output?: string; overwrite?: boolean; gzip?: boolean; quiet?: boolean };
+  FilterOptions &
+  PastOptions & { output?: string; overwrite?: boolean; gzip?: boolean; quiet?: boolean };
 
 /** Lines are joined into pieces of about this size, because a write per line would cost more than the line itself. */
 const pieceChars = 64 * 1024;
@@ -41,7 +43,7 @@ Dense values have as few digits as their 32-bit floats need. The export contains
   quiver import docs-copy docs.jsonl.gz --create
 ${whereHelp}`,
     );
-  return withConnection(withFilter(command, "write only matching records")).action(run);
+  return withConnection(withPast(withFilter(command, "write only matching records"))).action(run);
 }
 
 async function run(name: string, options: ExportOptions): Promise<void> {
@@ -64,13 +66,13 @@ async function run(name: string, options: ExportOptions): Promise<void> {
   const filter = filterOf(options);
   if (records > 0 || filter === undefined) return;
   // An export is a stream of records, which has no place for warnings.
-  const parts = { params: { collection_id: name }, body: { filter } };
+  const parts = { params: { collection_id: name }, body: { filter, ...whenOf(options) } };
   printWarnings(await client.request("countVectors", parts));
 }
 
 async function write(collection: Collection, options: ExportOptions, signal: AbortSignal) {
   const { output, gzip } = options;
-  const exported = collection.export({ filter: filterOf(options), signal });
+  const exported = asItWas(collection, options).export({ filter: filterOf(options), signal });
   const version = await exported.version();
   const count = await exported.count();
   const stage = showStage(`${collection.name}: ${countOf(count, "record")}`, null, {

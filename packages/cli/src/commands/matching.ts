@@ -7,15 +7,16 @@ import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection 
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, hasCondition, whereHelp, withFilter } from "../filter/option.ts";
 import { printJson, printLine, printTable, printWarnings } from "../output.ts";
+import { type PastOptions, whenOf, withPast } from "../past.ts";
 import { countOf, formatCount, readInteger } from "../values.ts";
 
 export function countCommand(): Command {
   const command = new QuiverCommand("count").argument("<collection>").addHelpText("after", whereHelp);
-  return withConnection(withFilter(command, "count only matching records")).action(
-    async (name: string, options: ConnectionOptions & FilterOptions) => {
+  return withConnection(withPast(withFilter(command, "count only matching records"))).action(
+    async (name: string, options: ConnectionOptions & FilterOptions & PastOptions) => {
       const answer = await (await connect(options)).request("countVectors", {
         params: { collection_id: name },
-        body: { filter: filterOf(options) },
+        body: { filter: filterOf(options), ...whenOf(options) },
       });
       if (options.json) printJson(answer);
       else printLine(String(answer.count));
@@ -35,15 +36,15 @@ export function facetsCommand(): Command {
       limits.facetDefault,
     )
     .addHelpText("after", whereHelp);
-  return withConnection(withFilter(command, "only matching records")).action(
+  return withConnection(withPast(withFilter(command, "only matching records"))).action(
     async (
       name: string,
       fields: readonly string[],
-      options: ConnectionOptions & FilterOptions & { limit: number },
+      options: ConnectionOptions & FilterOptions & PastOptions & { limit: number },
     ) => {
       const answer = await (await connect(options)).request("facetVectors", {
         params: { collection_id: name },
-        body: { fields: [...fields], limit: options.limit, filter: filterOf(options) },
+        body: { fields: [...fields], limit: options.limit, filter: filterOf(options), ...whenOf(options) },
       });
       if (options.json) printJson(answer);
       else {

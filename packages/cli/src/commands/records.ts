@@ -1,45 +1,17 @@
-// quiver get, quiver versions, quiver transactions
+// quiver get, quiver transactions
 
 import type { Command } from "commander";
-import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
+import { type ConnectionOptions, connect, QuiverCommand, withConnection } from "../command.ts";
 import { printJson, printLine, printTable } from "../output.ts";
-import { formatCount, readInteger } from "../values.ts";
+import { asItWas, type PastOptions, withPast } from "../past.ts";
+import { formatCount } from "../values.ts";
 
 export function getCommand(): Command {
-  return withConnection(new QuiverCommand("get").argument("<collection>").argument("<id>")).action(
-    async (name: string, id: string, options: ConnectionOptions) => {
-      printLine(await (await connect(options)).collection(name).getJson(id));
+  return withConnection(withPast(new QuiverCommand("get").argument("<collection>").argument("<id>"))).action(
+    async (name: string, id: string, options: ConnectionOptions & PastOptions) => {
+      printLine(await asItWas((await connect(options)).collection(name), options).getJson(id));
     },
   );
-}
-
-export function versionsCommand(): Command {
-  return withConnection(
-    new QuiverCommand("versions")
-      .argument("<collection>")
-      .option(
-        "--limit <n>",
-        "maximum number of versions to list",
-        parsed((text) => readInteger(text, 1, 1_000)),
-        20,
-      )
-      .option("--before <n>", "only versions with a smaller number", parsed(readInteger)),
-  ).action(async (name: string, options: ConnectionOptions & { limit: number; before?: number }) => {
-    const { limit, before } = options;
-    const list = await (await connect(options)).collection(name).versions({ limit, before });
-    if (options.json) return printJson(list);
-    printTable(
-      list.versions,
-      [
-        { title: "VERSION", value: (version) => version.version_number, right: true },
-        { title: "CREATED", value: (version) => new Date(version.timestamp * 1000).toISOString() },
-        { title: "RECORDS", value: (version) => formatCount(version.vector_count), right: true },
-        { title: "", value: (version) => (version.hash === list.current_hash ? "current" : "") },
-        { title: "HASH", value: (version) => version.hash },
-      ],
-      "There are no such versions.",
-    );
-  });
 }
 
 export function transactionsCommand(): Command {

@@ -13,10 +13,12 @@ import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection 
 import { UsageError } from "../exit-codes.ts";
 import { type FilterOptions, filterOf, whereHelp, withFilter } from "../filter/option.ts";
 import { printJson, printTable, printWarnings } from "../output.ts";
+import { asItWas, type PastOptions, withPast } from "../past.ts";
 import { readInteger, readNumber } from "../values.ts";
 
 type SearchOptions = ConnectionOptions &
-  FilterOptions & {
+  FilterOptions &
+  PastOptions & {
     vector?: string;
     sparse?: string;
     text?: string;
@@ -73,14 +75,15 @@ export function searchCommand(): Command {
   quiver search docs --text '+bees "waggle dance" -wasps navig*' --syntax operators
   quiver search docs --vector '[0.1, 0.9]' --top-k 5
   quiver search docs --text bees --vector @query.json
+  quiver search docs --text bees --as-of 2026-11-27T20:15:00Z
   quiver search docs --text bees --where 'year >= 2000 and author.name starts with "B"'
 ${whereHelp}`,
     );
-  return withConnection(withFilter(command, "search only among matching records")).action(search);
+  return withConnection(withPast(withFilter(command, "search only among matching records"))).action(search);
 }
 
 async function search(name: string, options: SearchOptions): Promise<void> {
-  const { search } = (await connect(options)).collection(name);
+  const { search } = asItWas((await connect(options)).collection(name), options);
   const common = {
     top_k: options.topK,
     filter: filterOf(options),

@@ -186,6 +186,7 @@ function SearchForm({ name, facts, query, available }: TabProps & { available: r
         )}
         <Field label="Results" type="number" {...bound("topK")} />
         <Area label="Filter" {...bound("filter")} placeholder="color = 'red' and year >= 2020" />
+        <Field label="As it was at (version, tag or time)" {...bound("at")} placeholder="now" />
         <Check label="Explain" isOn={form.explain} set={(explain) => set({ explain })} />
         {hasDense && (
           <details open={place === "ef" || place === "diversity" || undefined}>

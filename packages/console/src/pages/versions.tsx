@@ -6,6 +6,7 @@ import type { TabProps } from "../facts.ts";
 import { count, countOf, dateTime } from "../parts/format.ts";
 import { Show, useLoaded } from "../parts/loading.tsx";
 import { Table } from "../parts/table.tsx";
+import { hrefOf } from "../route.ts";
 import { useClient } from "../session.ts";
 
 const pageSize = 100;
@@ -16,19 +17,25 @@ export function VersionsPage({ name }: TabProps) {
   const loaded = useLoaded(
     async (signal) => {
       const page = await collection.versions({ limit: wanted }, { signal });
-      return { versions: page.versions, current: page.current_version };
+      return {
+        versions: page.versions,
+        current: page.current_version,
+        oldest: page.oldest_readable,
+        tags: page.tags,
+      };
     },
     [name, wanted],
     4_000,
   );
   return (
     <Show of={loaded}>
-      {({ versions, current }) => (
+      {({ versions, current, oldest, tags }) => (
         <div class="stack">
           <section class="card">
             <h2>Records over time</h2>
             <TimeLine versions={versions} current={current} />
           </section>
+          <Past name={name} versions={versions} current={current} oldest={oldest} />
           <section class="card">
             <Table
               columns={[{ number: "Version" }, "Time", { number: "Records" }, { number: "Change" }, "Hash"]}
@@ -37,6 +44,13 @@ export function VersionsPage({ name }: TabProps) {
                 <tr key={version.version_number}>
                   <td class="number">
                     {version.version_number === current && <span class="badge good">current</span>}{" "}
+                    {tags
+                      .filter((tag) => tag.version === version.version_number)
+                      .map((tag) => (
+                        <span key={tag.name} class="badge">
+                          {tag.name}
+                        </span>
+                      ))}{" "}
                     {count(version.version_number)}
                   </td>
                   <td class="time">{dateTime(version.timestamp)}</td>
@@ -57,6 +71,64 @@ export function VersionsPage({ name }: TabProps) {
         </div>
       )}
     </Show>
+  );
+}
+
+/** Chooses a readable version, compares it with the current one, and leads to a search in it. */
+function Past({
+  name,
+  versions,
+  current,
+  oldest,
+}: {
+  name: string;
+  versions: readonly Version[];
+  current: number;
+  oldest: number;
+}) {
+  const collection = useClient().collection(name);
+  const [chosen, setChosen] = useState(current);
+  const number = Math.min(current, Math.max(oldest, chosen));
+  const version = versions.find(({ version_number }) => version_number === number);
+  const changes = useLoaded(
+    async (signal) =>
+      number === current ? undefined : collection.diff(number, current, { signal }).counts(),
+    [name, number, current],
+  );
+  if (oldest === current)
+    return (
+      <p class="card">
+        Only the current version can be read. <code>config.history</code> keeps earlier ones, and a tag keeps
+        one.
+      </p>
+    );
+  return (
+    <section class="card" aria-label="Earlier version">
+      <h2>As it was</h2>
+      <input
+        type="range"
+        aria-label="Version"
+        min={oldest}
+        max={current}
+        value={number}
+        onInput={(event) => setChosen(Number(event.currentTarget.value))}
+      />
+      <p role="status">
+        Version <b>{count(number)}</b>
+        {version !== undefined && (
+          <>
+            , {dateTime(version.timestamp)}, {countOf(version.vector_count, "record")}
+          </>
+        )}
+        {changes.value !== undefined && (
+          <>
+            ; since then {count(changes.value.added)} added, {count(changes.value.changed)} changed,{" "}
+            {count(changes.value.removed)} removed
+          </>
+        )}
+        . <a href={hrefOf(["collections", name, "search"], { at: String(number) })}>Search in it</a>
+      </p>
+    </section>
   );
 }
 

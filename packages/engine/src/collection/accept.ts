@@ -13,9 +13,10 @@ import {
 } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
-import { type LogOperation, readIndexDefinitions } from "./apply.ts";
+import { type HistoryOperation, type LogOperation, readIndexDefinitions } from "./apply.ts";
 import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
+import { readTag, requireNoTag, requireReadable, tagNotFound } from "./history.ts";
 import { KeyFilterRules, type WriterKeyFilter } from "./key-filter.ts";
 import { readOperations } from "./record.ts";
 import { requireStageable, tooManyVectors } from "./staging.ts";
@@ -36,13 +37,29 @@ export type LoggedRequest =
   /** Ends a transaction that cannot be committed. */
   | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: IndexDefinition }
-  | { kind: "deleteIndex"; index: IndexKind };
+  | { kind: "deleteIndex"; index: IndexKind }
+  | HistoryOperation;
 
 /** State that is local to a node: durable like an operation, but not part of the log. */
 export type LocalNote = { kind: "noteIndexed"; transactions: readonly IndexedTransaction[] };
 
 /** A request to the writer of a collection. */
 export type WriteRequest = LoggedRequest | LocalNote;
+
+/**
+ * Whether a request is an entry, and a message of a replicated log, of its own: a commit makes a version of its own, and what concerns earlier
+ * versions must not meet a version that is being made.
+ */
+export const isAlone = ({ kind }: { readonly kind: string }): boolean => aloneKinds.has(kind);
+
+const aloneKinds: ReadonlySet<string> = new Set<LoggedRequest["kind"]>([
+  "commit",
+  "setHistory",
+  "putTag",
+  "deleteTag",
+  "vacuum",
+  "restoreVersion",
+]);
 
 /**
  * The operation that a request becomes in this state; null if there is nothing left to do.
@@ -100,6 +117,19 @@ export function accept(
       return request;
     case "deleteIndex":
       requireIndex(reader, request.index);
+      return request;
+    case "setHistory":
+    case "vacuum":
+      return request;
+    case "putTag":
+      requireNoTag(reader, request.name);
+      requireReadable(reader, head, request.version);
+      return request;
+    case "deleteTag":
+      if (readTag(reader, request.name) === undefined) throw tagNotFound(reader, request.name);
+      return request;
+    case "restoreVersion":
+      requireReadable(reader, head, request.version);
       return request;
   }
 }

@@ -18,17 +18,30 @@ import type {
   IndexDefinitions,
   IndexKind,
 } from "@quiverdb/protocol/shapes/index-definition";
-import { compareBytes, text, utf8 } from "../base/bytes.ts";
+import { compareBytes, emptyBytes, readU32Key, text, utf8 } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import { Change } from "./change.ts";
 import { type Head, writeHead } from "./head.ts";
+import {
+  deleteTag,
+  denseAt,
+  type HistoryPolicy,
+  keptEntry,
+  type PastRecord,
+  pastRecord,
+  pastRecords,
+  putTag,
+  setPolicy,
+  vacuum,
+} from "./history.ts";
 import { remember } from "./recent-entries.ts";
-import { readOperations } from "./record.ts";
+import { operationBytes, RecordReader, readOperations } from "./record.ts";
 import { applyStaged, stage } from "./staging.ts";
-import { metaKeys } from "./tables.ts";
+import { metaKeys, ordinalKey } from "./tables.ts";
 import * as transactions from "./transaction.ts";
+import type { VersionEntry } from "./versions.ts";
 
 export type { IndexDefinitions };
 
@@ -43,7 +56,18 @@ export type LogOperation =
   | { kind: "abort"; transactionId: string }
   | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: IndexDefinition }
-  | { kind: "deleteIndex"; index: IndexKind };
+  | { kind: "deleteIndex"; index: IndexKind }
+  | HistoryOperation;
+
+/** What concerns earlier versions (history.ts). */
+export type HistoryOperation =
+  | { kind: "setHistory"; policy: HistoryPolicy | null }
+  | { kind: "putTag"; name: string; version: number }
+  | { kind: "deleteTag"; name: string }
+  /** Removes some of what no readable version needs. */
+  | { kind: "vacuum" }
+  /** Gives the collection the records that it had at a version. */
+  | { kind: "restoreVersion"; version: number };
 
 /** The identity of an entry. */
 export type EntryName = {
@@ -102,6 +126,20 @@ export class Application {
         return this.#createIndex(operation.index, operation.definition);
       case "deleteIndex":
         return this.#deleteIndex(operation.index);
+      case "setHistory":
+        setPolicy(this.#writer, this.head, operation.policy);
+        return null;
+      case "putTag":
+        putTag(this.#writer, this.head, operation.name, this.#entryOf(operation.version));
+        return null;
+      case "deleteTag":
+        deleteTag(this.#writer, operation.name);
+        return null;
+      case "vacuum":
+        vacuum(this.#writer, this.head, this.#timeMs);
+        return null;
+      case "restoreVersion":
+        return this.#restore(this.#entryOf(operation.version));
     }
   }
 
@@ -180,6 +218,58 @@ export class Application {
     const entry = this.#open(id);
     transactions.end(this.#writer, this.head, entry, { ...ended, endedMs: this.#timeMs });
     return entry;
+  }
+
+  #entryOf(version: number): VersionEntry {
+    const entry = keptEntry(this.#writer, version);
+    invariant(entry !== undefined, `version ${version} is not in the log`);
+    return entry;
+  }
+
+  /** Past records of the version are written again where they differ, and what it did not have is deleted. Other records stay. */
+  #restore(entry: VersionEntry): null {
+    const writer = this.#writer;
+    const end = entry.firstOrdinal + entry.opened;
+    const newer = Array.from(writer.keys("records", { start: ordinalKey(end) }), (key) => readU32Key(key));
+    const again: number[] = [];
+    for (const { ordinal, died } of pastRecords(writer, 0, end))
+      if (died > entry.version) again.push(ordinal);
+    /** Live records that are as they were. */
+    const same = new Set<number>();
+    for (const ordinal of again) {
+      const record = (pastRecord(writer, ordinal) as PastRecord).record.slice();
+      const { idBytes: id, contents } = new RecordReader(record);
+      const dense = contents.dense ? denseAt(writer, { ordinal, record, isPast: true }).slice() : emptyBytes;
+      const live = this.#liveAs(id, record, dense);
+      if (live !== undefined) {
+        same.add(live);
+        continue;
+      }
+      const upsert = { kind: "upsert", id, content: record.subarray(10 + id.length), dense } as const;
+      this.#changing.upsert({ ...upsert, bytes: operationBytes(upsert) });
+    }
+    for (const ordinal of newer) {
+      const record = same.has(ordinal) ? undefined : writer.get("records", ordinalKey(ordinal))?.slice();
+      // Otherwise it was replaced just now.
+      if (record !== undefined) this.#changing.delete(new RecordReader(record).idBytes);
+    }
+    return null;
+  }
+
+  /** The ordinal of the live record of an id, if it has this content. */
+  #liveAs(id: Uint8Array, record: Uint8Array, dense: Uint8Array): number | undefined {
+    const writer = this.#writer;
+    const key = writer.get("ids", id)?.slice();
+    const live = key && writer.get("records", key);
+    const bornBytes = 8;
+    if (
+      key === undefined ||
+      live === undefined ||
+      compareBytes(live.subarray(bornBytes), record.subarray(bornBytes)) !== 0
+    )
+      return undefined;
+    const isSame = dense.length === 0 || compareBytes(writer.get("dense", key) ?? emptyBytes, dense) === 0;
+    return isSame ? readU32Key(key) : undefined;
   }
 
   #createIndex(kind: IndexKind, definition: IndexDefinition): null {

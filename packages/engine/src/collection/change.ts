@@ -17,6 +17,7 @@ import { host, type Sha256 } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Writer } from "../storage/store.ts";
 import { type Head, writeHead } from "./head.ts";
+import { type History, isKept, keepPast, keptOf, readHistory } from "./history.ts";
 import {
   type Contents,
   contentsOf,
@@ -44,6 +45,7 @@ export class Change {
   /** Live records before this version, and records that it has closed. */
   readonly #liveBefore: number;
   #closedTotal = 0;
+  readonly #history: History | undefined;
 
   /**
    * @param head the head of the previous version; changed in place, and written by `publish`
@@ -55,6 +57,7 @@ export class Change {
     this.#firstOrdinal = head.nextOrdinal;
     this.#liveBefore = head.live;
     this.#hash = host.sha256().update(head.hash);
+    this.#history = readHistory(writer);
   }
 
   get version(): number {
@@ -124,7 +127,12 @@ export class Change {
       () => `ordinal ${ordinal} is born at ${record.born} and dies at ${this.#version}`,
     );
     this.#count(record.contents, -1);
-    deleteRecord(writer, ordinal, record);
+    // What is born and dies with one version was never seen.
+    if (record.born < this.#version && isKept(this.#history, record.born)) {
+      const own = stored.slice();
+      keepPast(writer, ordinal, this.#version, own);
+      deleteRecord(writer, ordinal, new RecordReader(own));
+    } else deleteRecord(writer, ordinal, record);
     this.#noteClosed(ordinal);
     return true;
   }
@@ -185,7 +193,7 @@ export class Change {
       opened,
     });
     failpoint("publish:logged");
-    trimVersions(this.#writer, head.version, versionsKept);
+    trimVersions(this.#writer, head.version, keptOf(this.#history, head.version, versionsKept));
     failpoint("publish:trimmed");
     writeHead(this.#writer, head);
   }

@@ -8,6 +8,7 @@ import { type CollectionSummary, CreateCollection } from "@quiverdb/protocol/sha
 import { bytesBeyond, text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader } from "../storage/store.ts";
+import type { HistoryPolicy } from "./history.ts";
 import { encodePlace, type Place } from "./place.ts";
 import { metaKeys } from "./tables.ts";
 
@@ -25,6 +26,8 @@ export type CollectionDefinition = {
   /** Memory limit of its indexes in bytes; absent if it has no separate limit. */
   memoryBudgetBytes?: number;
   storeRawText: boolean;
+  /** How far back versions were readable when it was created; absent: not at all. The store has what holds now (history.ts). */
+  history?: HistoryPolicy;
 };
 
 /** @throws invalid_name */
@@ -102,8 +105,29 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
     ),
     ...(memoryBudgetBytes !== null && { memoryBudgetBytes }),
     storeRawText: request.store_raw_text ?? false,
+    ...(request.config?.history != null && { history: historyPolicy(request.config.history) }),
   };
 }
+
+/** Checks how far back versions shall be readable. @throws invalid_request */
+export function historyPolicy(given: unknown): HistoryPolicy {
+  if (given === "all") return "all";
+  const { versions, seconds } = (typeof given === "object" && given !== null ? given : {}) as {
+    versions?: number | null;
+    seconds?: number | null;
+  };
+  const number = versions ?? seconds;
+  const isOne = (versions == null) !== (seconds == null);
+  if (!isOne || !Number.isSafeInteger(number) || (number as number) < 1 || (number as number) > historyMax)
+    throw invalid(
+      "config.history",
+      `must be {"versions": n}, {"seconds": s}, with a number from 1 to ${historyMax}, or "all".`,
+    );
+  return versions == null ? { seconds: number as number } : { versions: versions as number };
+}
+
+/** Greatest number of versions, or seconds: more than a hundred years. */
+const historyMax = 4_000_000_000;
 
 export function summaryOf(definition: CollectionDefinition): CollectionSummary {
   const { name, description } = definition;
@@ -122,6 +146,8 @@ export type CatalogEntry = {
   definition: CollectionDefinition;
   /** Nodes of a cluster that hold it; absent in a database alone. */
   replicas?: readonly string[];
+  /** Of an earlier version that is open: the internal id of its collection. */
+  pastOf?: string;
 };
 
 /** A change of the catalog; each is one durable store write. */

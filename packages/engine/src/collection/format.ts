@@ -7,6 +7,7 @@ import type { Store } from "../storage/store.ts";
 import type { IndexDefinitions } from "./apply.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { decodeHead, type Head, readHead, writeHead } from "./head.ts";
+import { historyOf } from "./history.ts";
 import { formatNumbers, metaKeys } from "./tables.ts";
 import { rootHash, writeVersion } from "./versions.ts";
 
@@ -108,6 +109,7 @@ export function prepareCollection(
     invariant(writer.get("meta", metaKeys.head) === undefined, "a store without a format has a head");
     writer.put("meta", metaKeys.format, formatBytes("collection"));
     writer.put("meta", metaKeys.definition, copy);
+    if (definition.history !== undefined) writer.put("meta", metaKeys.history, historyOf(definition.history));
     if (Object.keys(indexes).length > 0) writer.put("meta", metaKeys.indexes, utf8(JSON.stringify(indexes)));
     const head: Head = {
       version: 0,

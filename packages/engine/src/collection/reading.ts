@@ -13,6 +13,7 @@ import { type Steps, sortInSteps } from "../base/steps.ts";
 import type { Predicate } from "../filter/predicate.ts";
 import type { Reader } from "../storage/store.ts";
 import { bytesOfFloats, readFloats } from "../vector/floats.ts";
+import { denseAt, type StoredAt } from "./history.ts";
 import { RecordReader } from "./record.ts";
 import { afterPrefix, documentPrefix, ordinalKey, ordinalOfDocumentKey } from "./tables.ts";
 
@@ -109,7 +110,17 @@ export const valueJson = (value: FilterValue | null): string =>
   typeof value === "number" ? numberJson(value) : JSON.stringify(value);
 
 function storedVector(reader: Reader, key: Uint8Array): StoredVector {
-  const borrowed = stored(reader, "records", key);
+  const record = ownRecord(stored(reader, "records", key), key);
+  return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
+}
+
+/** A record of an earlier version, live or past. */
+export function vectorOf(reader: Reader, at: StoredAt): StoredVector {
+  const record = ownRecord(at.record, ordinalKey(at.ordinal));
+  return new StoredVector(record, record.contents.dense ? readFloats(denseAt(reader, at)) : null);
+}
+
+function ownRecord(borrowed: Uint8Array, key: Uint8Array): RecordReader {
   const own = host.allocate(borrowed.length);
   own.set(borrowed);
   const record = new RecordReader(own);
@@ -117,7 +128,7 @@ function storedVector(reader: Reader, key: Uint8Array): StoredVector {
     record.end === own.length,
     () => `the fields of ordinal ${readU32Key(key)} end at ${record.end} of ${own.length} bytes`,
   );
-  return new StoredVector(record, record.contents.dense ? readFloats(stored(reader, "dense", key)) : null);
+  return record;
 }
 
 /** The value of an ordinal that must exist; borrowed until the next read. */

@@ -223,6 +223,8 @@ export class Salvage {
       });
     if (head === undefined)
       this.#onLoss({ message: "How many records there were is not known: the head is lost." });
+    if (this.#meta.has(text(metaKeys.history)))
+      this.#onLoss({ message: "Earlier versions and tags are not saved; the current version is." });
     if (head !== undefined && head.openTransaction !== 0)
       this.#onLoss({
         message: "The open transaction is not saved; its operations must be sent again.",

@@ -38,7 +38,7 @@ export type Table = {
   readonly isBulky?: boolean;
   /**
    * How a backup has it: in rows of its own (`log`), in those of the records, or not at all, because a restore derives it from the
-   * records. Absent: not in a backup; of `meta`, the header has what a restore needs.
+   * records. Absent: not in a backup; of `meta` and `tags`, the header has what a restore needs.
    */
   readonly backup?: "log" | "records" | "derived";
 };
@@ -58,6 +58,7 @@ const table = <
 const ofRecord = { isBearable: true, isBulky: true, backup: "records" } as const;
 const derived = { backup: "derived" } as const;
 const log = { backup: "log" } as const;
+const ofHistory = { isBearable: true, isBulky: true, backup: "records" } as const;
 
 /**
  * Tables of a collection's store. Every ordinal of `ids`, `dense` and `documents` is that of a record; which of these a record has follows
@@ -66,7 +67,7 @@ const log = { backup: "log" } as const;
 export const tables = {
   /**
    * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON), `recent` (the latest log
-   * entries, recent-entries.ts) and, of a replica, `place` (in the replicated log, log/ordered.ts).
+   * entries, recent-entries.ts), of a replica `place` (in the replicated log, log/ordered.ts), and `history` (history.ts) if there is one.
    */
   meta: table(any, any, "collection", "A key has no name."),
   /** id of every live record -> ordinal. */
@@ -104,6 +105,20 @@ export const tables = {
     "transaction",
     "The time at which a transaction was indexed cannot be read.",
   ),
+  /** ordinal -> when it was closed, and the record: of a closed record that an earlier version needs (history.ts). */
+  past: table(
+    ordinal,
+    { fits: ({ length }) => length > 8 },
+    "record",
+    "A past record is too short.",
+    ofHistory,
+  ),
+  /** ordinal -> dense vector of a past record. */
+  pastDense: table(ordinal, any, "record", "A key is no ordinal.", ofHistory),
+  /** length and id, ordinal -> nothing: the past records of each id. */
+  pastIds: table(document, any, "id", "A past id's key is not its length, the id and an ordinal.", derived),
+  /** name -> version, and its entry. */
+  tags: table(id, exactly(64), "version", "A tag has the wrong length."),
 };
 
 export type TableName = keyof typeof tables;
@@ -146,6 +161,7 @@ export const metaKeys = {
   definition: utf8("definition"),
   recent: utf8("recent"),
   place: utf8("place"),
+  history: utf8("history"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -30,6 +30,7 @@ import {
   type TableName,
   tables,
 } from "./tables.ts";
+import { HistoryCheck } from "./verify-history.ts";
 import { RecordCheck } from "./verify-records.ts";
 import { TransactionCheck } from "./verify-transactions.ts";
 import { LogCheck, VersionCheck } from "./verify-versions.ts";
@@ -85,6 +86,7 @@ class Verification {
   readonly #versions: VersionCheck;
   readonly #transactions: TransactionCheck;
   readonly #log: LogCheck;
+  readonly #history: HistoryCheck;
   #head: Head | undefined;
   #own: CollectionDefinition | undefined;
   #hasFormat = false;
@@ -99,6 +101,7 @@ class Verification {
     this.#versions = new VersionCheck(find);
     this.#transactions = new TransactionCheck(find);
     this.#log = new LogCheck(find);
+    this.#history = new HistoryCheck(find);
   }
 
   run(): Verified {
@@ -172,6 +175,9 @@ class Verification {
     }
     for (; !vector.done; vector = vectors.next()) this.#vector(vector.value);
     contents.end();
+    for (const table of ["past", "pastDense"])
+      for (const { key, stored, isLong } of this.#file.entries(table))
+        if (isLong) this.#value(table, key, stored);
   }
 
   /** A vector of the second walk; undefined if it is damaged. */
@@ -204,6 +210,7 @@ class Verification {
     if (!declarationOf(table)?.key.fits(key)) this.#misshapen(table, key);
     else if (table === "staged") this.#transactions.note(key);
     else if (table === "records" || table === "dense") this.#records.note(table, readU32Key(key));
+    else this.#history.note(table, readU32Key(key));
   }
 
   #misshapen(table: string, key: Uint8Array): void {
@@ -232,6 +239,10 @@ class Verification {
     staged: (key, body) => this.#transactions.staged(key, body),
     stagedIds: (key, body) => this.#transactions.stagedId(key, body),
     indexed: (key) => this.#transactions.indexed(key),
+    past: (key, body) => this.#history.past(key, body),
+    pastDense: (key) => this.#history.note("pastDense", readU32Key(key)),
+    pastIds: (key) => this.#history.id(key),
+    tags: (key, body) => this.#history.tag(key, body),
   };
 
   #meta(key: string, body: Uint8Array): void {
@@ -250,7 +261,10 @@ class Verification {
       else if (key === text(metaKeys.indexes)) JSON.parse(text(body));
       else if (key === text(metaKeys.recent)) this.#log.latest(body);
       else if (key === text(metaKeys.place)) decodePlace(body);
-      else bad(`There is a key '${key}', which does not exist.`);
+      else if (key === text(metaKeys.history)) {
+        JSON.parse(text(body));
+        this.#history.history();
+      } else bad(`There is a key '${key}', which does not exist.`);
     } catch (error) {
       bad(`The entry '${key}' cannot be read: ${(error as Error).message}`);
     }
@@ -293,6 +307,7 @@ class Verification {
     this.#transactions.conclude(head);
     this.#spool(head);
     this.#log.conclude(head);
+    this.#history.conclude(head, this.#records);
   }
 }
 

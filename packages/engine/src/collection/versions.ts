@@ -40,6 +40,11 @@ export const hashBytes = 32;
 const versionEntryBytes = tables.versions.value.bytes;
 
 export function writeVersion(writer: Writer, entry: VersionEntry): void {
+  writer.put("versions", versionKey(entry.version), encodeVersion(entry));
+}
+
+/** The entry as bytes, without its number. */
+export function encodeVersion(entry: VersionEntry): Uint8Array {
   const { version, hash, live, firstOrdinal, opened } = entry;
   invariant(hash.length === hashBytes, `the hash of version ${version} has ${hash.length} bytes`);
   invariant(
@@ -52,7 +57,7 @@ export function writeVersion(writer: Writer, entry: VersionEntry): void {
   writeU53(bytes, 40, entry.live);
   bytes.set(u32Key(entry.firstOrdinal), 48);
   bytes.set(u32Key(entry.opened), 52);
-  writer.put("versions", versionKey(entry.version), bytes);
+  return bytes;
 }
 
 /** The entry of a version, from its bytes. */
@@ -133,10 +138,12 @@ function toShape(entry: VersionEntry): Version {
   };
 }
 
-export function currentVersion(reader: Reader): Version {
-  const { version } = readHead(reader);
+export const currentVersion = (reader: Reader): Version => versionNumbered(reader, readHead(reader).version);
+
+/** A version that the log has. */
+export function versionNumbered(reader: Reader, version: number): Version {
   const entry = readVersion(reader, version);
-  invariant(entry !== undefined, `the current version ${version} is not in the log`);
+  invariant(entry !== undefined, `version ${version} is not in the log`);
   return toShape(entry);
 }
 
@@ -144,7 +151,10 @@ export function currentVersion(reader: Reader): Version {
  * Kept versions, newest first.
  * @param page `limit` 1 to 1,000 (default 1,000); only versions smaller than `before`
  */
-export function listVersions(reader: Reader, page: { limit?: number; before?: number } = {}): VersionList {
+export function listVersions(
+  reader: Reader,
+  page: { limit?: number; before?: number } = {},
+): Omit<VersionList, "tags" | "oldest_readable"> {
   const { version, hash } = readHead(reader);
   const { limit = limits.versionsPageMax, before = version + 1 } = page;
   if (!Number.isInteger(limit) || limit < 1 || limit > limits.versionsPageMax)

@@ -8,6 +8,7 @@
 import type { CallOptions } from "../base/deadline.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
 import type { Checks } from "./collection/checks.ts";
+import type { EarlierVersions } from "./collection/earlier-versions.ts";
 import type { IndexAdministration } from "./collection/indexes.ts";
 import type { LoadState } from "./collection/load-state.ts";
 import type { Matches } from "./collection/matches.ts";
@@ -30,6 +31,7 @@ export type CollectionParts = {
   readonly searches: Searches;
   readonly checks: Checks;
   readonly transactions: Transactions;
+  readonly earlier: EarlierVersions;
   readonly describe: Collection["describe"];
 };
 
@@ -73,7 +75,7 @@ function callsOfEveryone(
 
 /** The collection for a caller who sees all of it. */
 export function collectionCalls(parts: CollectionParts): CollectionCalls {
-  const { state, load, records, indexes, searches, checks, describe } = parts;
+  const { state, load, records, indexes, searches, checks, earlier, describe } = parts;
   return {
     name: state.name,
     describe,
@@ -88,6 +90,16 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
 
     byDocument: (document, options) => records.byDocument(document, options),
     exportVectors: () => records.exportVectors(),
+    at: (when) => earlier.at(when),
+    restoreVersion: (when, options) => earlier.restoreVersion(when, options),
+    async setHistory(policy) {
+      await earlier.setHistory(policy);
+      return describe();
+    },
+    putTag: (name, when) => earlier.putTag(name, when),
+    deleteTag: (name) => earlier.deleteTag(name),
+    diff: (from, to, options) => earlier.diff(from, to, options),
+    history: (id) => earlier.history(id),
     versions: (page) => records.versions(page),
     currentVersion: () => records.currentVersion(),
     version: (hash) => records.version(hash),

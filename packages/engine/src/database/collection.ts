@@ -12,6 +12,7 @@ import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../process/data-directory.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 import { Checks } from "./collection/checks.ts";
+import { EarlierVersions } from "./collection/earlier-versions.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
 import { Matches } from "./collection/matches.ts";
@@ -51,6 +52,7 @@ export class OpenCollection {
     );
     const writes = new Writes(state, this.#memory);
     const transactions = new Transactions(state, this.#memory, writes);
+    const records = new Records(state);
     const forgetRecall = () => this.#parts.searches.forgetRecall();
     const load = new LoadState(state, this.#memory, {
       onLoading: forgetRecall,
@@ -61,12 +63,13 @@ export class OpenCollection {
       state,
       load,
       writes,
-      records: new Records(state),
+      records,
       matches: new Matches(state),
       indexes: new IndexAdministration(state, this.#memory, load, writes, forgetRecall),
       searches: new Searches(state, load),
       checks: new Checks(state),
       transactions,
+      earlier: new EarlierVersions(state, records, writes, () => this.calls),
       describe: () => this.#describe(),
     };
     this.calls = collectionCalls(this.#parts);
@@ -126,6 +129,7 @@ export class OpenCollection {
   async #describe(): Promise<CollectionDetail> {
     const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
     const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
+    const history = this.#parts.earlier.policy;
     return {
       name,
       ...(description !== undefined && { description }),
@@ -135,6 +139,7 @@ export class OpenCollection {
       config: {
         max_vectors: maxVectors,
         replication_factor: replicationFactor,
+        ...(history !== undefined && { history }),
         ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
       },
       store_raw_text: storeRawText,
@@ -295,6 +300,11 @@ export class OpenCollection {
   /** Reads one state of its store, until `release`. */
   beginRead(): ReadTransaction {
     return this.#state.store.beginRead();
+  }
+
+  /** Removes what earlier versions had that nobody can read any more. */
+  vacuum(): Promise<void> {
+    return this.#parts.earlier.vacuum();
   }
 
   /** Aborts the open transaction when its last operation is older than the limit. */

@@ -29,6 +29,8 @@ export type CollectionsDependencies = {
   clock(): number;
   /** The nodes that hold a new collection; undefined in a database alone. */
   replicasOf(internalId: string, replicationFactor: number | null): readonly string[] | undefined;
+  /** Closes the earlier versions of a collection. */
+  closePast(reason: QuiverError, internalId: string): Promise<void>;
   /** What a collection needs. */
   of(entry: CatalogEntry): CollectionDependencies;
 };
@@ -37,6 +39,8 @@ export class Collections {
   readonly #dependencies: CollectionsDependencies;
   /** By name. */
   readonly served = new Map<string, OpenCollection>();
+  /** Earlier versions of collections that are open for searches (past-versions.ts). */
+  readonly past = new Set<OpenCollection>();
   readonly quarantined = new Map<string, Quarantined>();
   /** Those that only other nodes hold, by name. */
   readonly elsewhere = new Map<string, CatalogEntry>();
@@ -54,8 +58,13 @@ export class Collections {
   /** Bytes that the indexes of all collections take when they have all records. */
   get expectedBytes(): number {
     let bytes = 0;
-    for (const collection of this.served.values()) bytes += collection.expectedBytes;
+    for (const collection of this.opened) bytes += collection.expectedBytes;
     return bytes;
+  }
+
+  /** All whose indexes take memory. */
+  get opened(): OpenCollection[] {
+    return [...this.served.values(), ...this.past];
   }
 
   /** @param verifying resolves with the findings of a check of the store */
@@ -135,6 +144,15 @@ export class Collections {
     if (failed?.status === "rejected") throw failed.reason;
   }
 
+  /** Removes what earlier versions had that nobody can read any more. @throws the first failure, when all collections were looked at */
+  async vacuum(): Promise<void> {
+    const vacuuming = [...this.served.values()].map((collection) =>
+      collection.isOpen ? collection.vacuum() : undefined,
+    );
+    const failed = (await Promise.allSettled(vacuuming)).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+  }
+
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
     return this.served.has(name) || this.quarantined.has(name) || this.elsewhere.has(name);
@@ -192,10 +210,12 @@ export class Collections {
 
   async remove(collection: OpenCollection, what = "deleted"): Promise<void> {
     const { internalId, definition } = collection.entry;
-    await collection.close(
-      new QuiverError("collection_not_found", `The collection '${definition.name}' was ${what} meanwhile.`),
-      false,
+    const reason = new QuiverError(
+      "collection_not_found",
+      `The collection '${definition.name}' was ${what} meanwhile.`,
     );
+    await this.#dependencies.closePast(reason, internalId);
+    await collection.close(reason, false);
     failpoint("drop:closed");
     await this.#dependencies.writer.closeStore(internalId);
     failpoint("drop:store-closed");

@@ -41,9 +41,10 @@ import type {
   TransactionStatus,
 } from "@quiverdb/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
-import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
+import type { Tag, Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { CallOptions } from "../base/deadline.ts";
+import type { HistoryPolicy, When } from "../collection/history.ts";
 import type { VectorWrite } from "../collection/schema.ts";
 import type { SearchAnswer, SearchKind, SearchRequest } from "../query/plan.ts";
 import type { Calls, Handlers } from "../runtime/calls.ts";
@@ -62,7 +63,7 @@ export { collectAtRest } from "../process/collect-garbage.ts";
 export { resultJson } from "../query/result.ts";
 export { CalledThread, Calls } from "../runtime/calls.ts";
 export type { DatabaseLog, DatabaseOptions } from "./options.ts";
-export type { SearchAnswer, SearchKind, SearchRequest, VectorWrite };
+export type { HistoryPolicy, SearchAnswer, SearchKind, SearchRequest, VectorWrite, When };
 
 /** A vector that was read. */
 export type StoredVector = {
@@ -82,12 +83,15 @@ export type RecordPage = {
   readonly warnings?: Warning[];
 };
 
-/** All vectors of one version. Holds a snapshot until it is iterated to the end, left or released. */
-export type VectorExport = Iterable<StoredVector> & {
+/** What is sent line by line. Holds a state of the store until it is iterated to the end, left or released. */
+export type LineExport<Line extends { toJson(): string } = { toJson(): string }> = Iterable<Line> & {
   readonly version: number;
   readonly count: number;
   release(): void;
 };
+
+/** All vectors of one version. */
+export type VectorExport = LineExport<StoredVector>;
 
 /** What an export selects. */
 export type ExportMatching = { readonly filter?: Filter | null };
@@ -371,11 +375,43 @@ export interface Collection {
   transaction(transactionId: string): Transaction;
   transactions(): TransactionList;
 
+  /**
+   * The collection as it was at an earlier version, which must be readable (`config.history`, tags): its methods read that version alone.
+   * @throws by them: version_not_found, version_gone, tag_not_found, invalid_request
+   */
+  at(when: When): PastCollection;
+  /** Makes a version whose records are those of an earlier one. @throws as methods of `at` do */
+  restoreVersion(when: When, options?: CallOptions): Promise<Version>;
+  /** How far back versions are readable from now on; null: not at all. Those that no longer are are removed in the background. */
+  setHistory(policy: HistoryPolicy | null): Promise<CollectionDetail>;
+  /** Keeps a version readable until the tag is deleted. @throws tag_already_exists, version_gone, version_not_found */
+  putTag(name: string, when: When): Promise<Tag>;
+  /** @throws tag_not_found */
+  deleteTag(name: string): Promise<void>;
+  /** What differs between two versions: how many records, then each, in order of id. */
+  diff(from: When, to: When, options?: CallOptions): Promise<LineExport>;
+  /** Every state of a record that is kept, newest first. @throws vector_not_found where there is none */
+  history(id: string): StoredHistory;
   versions(page?: { limit?: number; before?: number }): VersionList;
   currentVersion(): Version;
   /** @throws invalid_version_hash */
   version(hash: string): Version;
 }
+
+/** The states of a record, newest first; `until`: the version that replaced or deleted it. */
+export type StoredHistory = {
+  id: string;
+  states: { version: number; until: number | null; vector: StoredVector }[];
+};
+
+/** A collection as it was at a version. Nothing of it changes. */
+export type PastCollection = Pick<
+  Collection,
+  "eachOfDocument" | "exportMatching" | "count" | "facet" | "scroll" | "fetch" | "search"
+> & {
+  get(id: string): Promise<StoredVector>;
+  has(id: string): Promise<boolean>;
+};
 
 /**
  * A collection for a caller that sees only some of its records. Answers, scores included, are those of a collection that has no others, but

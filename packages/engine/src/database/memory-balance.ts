@@ -31,7 +31,7 @@ export class MemoryBalance {
     const budget = this.#dependencies.budgetBytes;
     if (budget === undefined || this.#balancing || this.#dependencies.isClosing()) return;
     await this.#unloadIdle(budget, 1);
-    for (const collection of this.#collections.served.values()) collection.retryPostponed();
+    for (const collection of this.#collections.opened) collection.retryPostponed();
     this.#dependencies.background.once("collecting garbage", collectGarbage);
   }
 
@@ -60,7 +60,7 @@ export class MemoryBalance {
   }
 
   async #unload(bytesMax: number, staying: number): Promise<boolean> {
-    const loaded = [...this.#collections.served.values()]
+    const loaded = this.#collections.opened
       .filter((collection) => collection.isLoaded)
       .sort((a, b) => b.lastUsedMs - a.lastUsedMs);
     const before = loaded.reduce((sum, collection) => sum + collection.expectedBytes, 0);

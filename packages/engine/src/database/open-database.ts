@@ -46,6 +46,7 @@ import type {
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { LimitedWork } from "./limited-work.ts";
 import { MemoryBalance } from "./memory-balance.ts";
+import { PastVersions } from "./past-versions.ts";
 import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
 import { DatabaseReplica } from "./replica.ts";
@@ -56,6 +57,9 @@ import { ThreadsOwner } from "./threads/owner.ts";
 
 /** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
 const idleCheckMs = 10_000;
+
+/** Interval between two looks for earlier versions that nobody can read any more, in milliseconds. */
+const vacuumEveryMs = 5_000;
 
 /** Name of a background task. */
 const keepingMemory = "keeping the memory budget";
@@ -74,6 +78,7 @@ export class OpenDatabase implements Database {
   readonly credentials: Credentials;
   readonly collections: Collections;
   readonly #restores: Restores;
+  readonly #past: PastVersions;
   readonly #changes: CollectionChanges;
   readonly #balance: MemoryBalance;
   readonly snapshots: KeptSnapshots;
@@ -116,6 +121,7 @@ export class OpenDatabase implements Database {
         ...shared,
         memory: this.#memory,
         memoryBudgetBytes,
+        closePast: (reason, internalId) => this.#past.close(reason, internalId),
         of: (entry) => this.#dependenciesOf(entry),
       },
       () => this.#restores.count,
@@ -142,6 +148,7 @@ export class OpenDatabase implements Database {
       versionsKept: options.versionsKept,
       snapshots: this.snapshots,
     });
+    this.#past = new PastVersions(dataDir, this.collections, this.snapshots.jobs);
     this.#changes = new CollectionChanges(this.collections, this.#restores, shared);
   }
 
@@ -185,6 +192,7 @@ export class OpenDatabase implements Database {
     const idleMs = this.#options.transactionIdleMs ?? limits.transactionIdleMsDefault;
     const everyMs = Math.max(50, Math.min(idleCheckMs, idleMs / 4));
     this.#background.every("aborting idle transactions", everyMs, () => this.collections.abortIdle(idleMs));
+    this.#background.every("vacuuming earlier versions", vacuumEveryMs, () => this.collections.vacuum());
     this.#background.every(keepingMemory, everyMs, () => this.#balance.balance());
   }
 
@@ -228,7 +236,11 @@ export class OpenDatabase implements Database {
       secret: () => this.#secret,
       log: this.#options.log,
       clock: this.#options.clock,
-      saveEntry: (changed) => this.#catalog.save(changed),
+      // Whether an earlier version is loaded is not kept.
+      saveEntry: async (changed) => {
+        if (this.collections.entryById(changed.internalId) !== undefined) await this.#catalog.save(changed);
+      },
+      atVersion: (of, version, act) => this.#past.use(of, version, ({ calls }) => act(calls)),
       checkAlone: (run) => this.#limited.checkAlone(run),
       onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
       beginExport: () => this.#limited.beginExport(),
@@ -337,6 +349,7 @@ export class OpenDatabase implements Database {
     await this.#restores.close(reason);
     await this.snapshots.close(reason);
     await this.#options.replication?.stop();
+    await this.#past.close(reason);
     await Promise.all([...this.collections.served.values()].map((collection) => collection.close(reason)));
     await this.#builders.close();
     await this.#writer.stop();

@@ -16,7 +16,7 @@ import type { OrderedMessage } from "../log/ordered.ts";
 import type { AppliedMessage, Written } from "../runtime/writer.ts";
 import type { DatabaseOptions } from "./options.ts";
 
-export type { LoggedRequest } from "../collection/accept.ts";
+export { isAlone, type LoggedRequest } from "../collection/accept.ts";
 export type { CatalogEntry } from "../collection/definition.ts";
 export type { Place } from "../collection/place.ts";
 export { decodeMessage, encodeMessage } from "../log/message.ts";

@@ -15,7 +15,7 @@
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import { invariant } from "../base/invariant.ts";
-import type { LoggedRequest } from "../collection/accept.ts";
+import { isAlone, type LoggedRequest } from "../collection/accept.ts";
 import { readHead } from "../collection/head.ts";
 import { placeAfter, readPlace, writePlace } from "../collection/place.ts";
 import { isRemembered } from "../collection/recent-entries.ts";
@@ -33,7 +33,7 @@ export type OrderedMessage = {
   readonly timeMs: number;
   /** CRC-32 of its bytes. */
   readonly crc32: number;
-  /** A commit is alone in its message, because it makes a version of its own. */
+  /** Some are alone in their message (`isAlone`), as a commit, which makes a version of its own. */
   readonly requests: readonly LoggedRequest[];
 };
 
@@ -88,8 +88,8 @@ function applyMessage(
   const place = readPlace(writer);
   if (position <= place.position) return { position, outcomes: undefined };
   invariant(
-    requests.length === 1 || requests.every(({ kind }) => kind !== "commit"),
-    `the message ${position} has a commit and other requests`,
+    requests.length === 1 || !requests.some(isAlone),
+    `the message ${position} has other requests beside one that must be alone`,
   );
   const isRepeated = isRemembered(writer, readHead(writer).sequence, opId);
   const trial = new Trial(writer, timeMs, options);

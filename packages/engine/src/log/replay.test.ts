@@ -20,6 +20,7 @@ import {
 } from "../../test/log/histories.ts";
 import { armFailpoints } from "../base/failpoint.ts";
 import { readHead } from "../collection/head.ts";
+import { keptOf, readHistory } from "../collection/history.ts";
 import { readPlace } from "../collection/place.ts";
 import { collectionTables } from "../collection/tables.ts";
 import { LmdbStore } from "../storage/lmdb.ts";
@@ -102,6 +103,13 @@ const everything: History = {
     [{ do: "deleteIndex", index: "dense" }, { do: "abort" }],
     [{ do: "upsert", records: [{ id: 6, x: 1, what: 2 }] }],
     [{ do: "delete", id: 6 }],
+    [{ do: "setHistory", policy: "all" }],
+    [{ do: "delete", id: 3 }],
+    [{ do: "putTag", version: 5 }],
+    [{ do: "upsert", records: [{ id: 1, x: 2, what: 7 }] }],
+    [{ do: "restoreVersion", version: 5 }],
+    [{ do: "setHistory", policy: { versions: 1 } }, { do: "vacuum" }],
+    [{ do: "deleteTag", version: 5 }, { do: "vacuum" }],
   ],
 };
 
@@ -141,7 +149,8 @@ describe("a log on other replicas", () => {
         const store = prepared(new MemoryStore(collectionTables));
         replay(store, log, { ...history, versionsKept });
         expect(seenOf(store)).toEqual(seen);
-        expect(read(store, (s) => [...s.keys("versions")].length)).toBeLessThanOrEqual(versionsKept);
+        const needed = read(store, (s) => keptOf(readHistory(s), readHead(s).version, versionsKept));
+        expect(read(store, (s) => [...s.keys("versions")].length)).toBeLessThanOrEqual(needed);
       }),
       { numRuns: 4 * runs },
     );
@@ -170,6 +179,8 @@ describe("a log on other replicas", () => {
         ...["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"],
         ...["ok", "vector_not_found", "max_vectors_exceeded", "transaction_ongoing", "transaction_not_found"],
         ...["transaction_not_open", "index_already_exists", "index_not_found", "kept", "forgotten"],
+        ...["setHistory", "putTag", "deleteTag", "vacuum", "restoreVersion"],
+        ...["version_gone", "version_not_found", "tag_not_found", "tag_already_exists"],
       ].sort(),
     );
   });
@@ -179,7 +190,10 @@ describe("a log on other replicas", () => {
     expect(outcomes.filter((outcome) => outcome !== "ok")).toEqual(["vector_not_found"]);
     const kinds = log.flatMap((bytes) => decodeMessage(bytes).requests.map(({ kind }) => kind));
     expect(new Set(kinds)).toEqual(
-      new Set(["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"]),
+      new Set([
+        ...["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"],
+        ...["setHistory", "putTag", "deleteTag", "vacuum", "restoreVersion"],
+      ]),
     );
   });
 });

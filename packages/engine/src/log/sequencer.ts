@@ -23,7 +23,13 @@ import { isQuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
-import { accept, type LoggedRequest, requireWithinLimits, type WriteRequest } from "../collection/accept.ts";
+import {
+  accept,
+  isAlone,
+  type LoggedRequest,
+  requireWithinLimits,
+  type WriteRequest,
+} from "../collection/accept.ts";
 import { Application, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { readOperations } from "../collection/record.ts";
@@ -216,15 +222,15 @@ function recordsOf(operation: LogOperation | null): number {
 const failed = (requests: readonly WriteRequest[], error: unknown): WriteOutcome[] =>
   requests.map(() => ({ ok: false, error }));
 
-/** The end of the group that begins at `from`. A group has limited requests and bytes; a commit is a separate group. */
+/** The end of the group that begins at `from`. A group has limited requests and bytes; a commit, for example, is a separate group (`isAlone`). */
 function groupEnd(requests: readonly WriteRequest[], from: number): number {
   let end = from;
   let bytes = 0;
   do bytes += requestBytes(requests[end++]);
   while (
     end < requests.length &&
-    requests[end - 1].kind !== "commit" &&
-    requests[end].kind !== "commit" &&
+    !isAlone(requests[end - 1]) &&
+    !isAlone(requests[end]) &&
     end - from < limits.groupCommitRequestsMax &&
     bytes + requestBytes(requests[end]) <= limits.groupCommitBytesMax
   );

@@ -25,6 +25,7 @@ export const collections = {
         "config.max_vectors",
         "config.replication_factor",
         "config.memory_budget_bytes",
+        "config.history",
       ],
       tag: "Collections",
       summary: "Create collection",
@@ -86,6 +87,27 @@ export const collections = {
       errors: [404, 500],
     },
     ({ collection }) => collection.describe(),
+  ),
+  patchCollection: operation(
+    {
+      method: "PATCH",
+      path: collectionPath,
+      work: "administration",
+      role: "write",
+      audited: ["config.history"],
+      tag: "Collections",
+      summary: "Change how far back versions can be read",
+      body: shape.PatchCollection,
+      answer: shape.CollectionDetail,
+    },
+    async ({ collection, body }) => {
+      const { history } = body.config;
+      if (history === undefined) return collection.describe();
+      return collection.setHistory(history);
+    },
+    { config: { history: null } },
+    { config: { history: "all" } },
+    { config: { history: { versions: 1_000 } } },
   ),
   deleteCollection: operation(
     {

@@ -5,7 +5,7 @@
 // document and the client's list of endpoints are made from these records (operations.ts). A record is pure: how a request becomes a `Call`,
 // and how an answer becomes bytes, is the concern of those who run it.
 
-import type { ErrorCode } from "@quiverdb/protocol/errors";
+import { type ErrorCode, QuiverError } from "@quiverdb/protocol/errors";
 import type { AuditList } from "@quiverdb/protocol/shapes/audit";
 import type { CreateKey, KeyCreated, KeyList, Role } from "@quiverdb/protocol/shapes/key";
 import type { Session } from "@quiverdb/protocol/shapes/session";
@@ -15,11 +15,12 @@ import type { CallOptions } from "../base/deadline.ts";
 import type {
   Collection,
   Database,
+  LineExport,
   RestrictedDatabase,
   SnapshotFile,
   StoredVector,
   Transaction,
-  VectorExport,
+  When,
 } from "../database/contract.ts";
 import type { Parameters, ParametersOf } from "./parameters.ts";
 
@@ -78,6 +79,8 @@ export type Declaration = {
   readonly expectedMs?: (body: never, query: never) => number;
   /** Whether serving threads run it themselves; all others are the owner's. */
   readonly threads?: true;
+  /** Whether it can be asked of an earlier version: its body, or its query, has `version` and `as_of`. */
+  readonly past?: true;
   /** Whether only a server has it: keys, sessions and the audit log. */
   readonly isOfServer?: true;
   readonly tag: string;
@@ -123,7 +126,11 @@ type BodyOf<D extends Declaration> = D extends { readonly body: infer Shape exte
   : undefined;
 
 /** What serving threads have of a database. */
-export type ThreadServed = { collection(name: string): Pick<Collection, "search" | "upsert" | "delete"> };
+export type ThreadServed = {
+  collection(
+    name: string,
+  ): Pick<Collection, "search" | "upsert" | "delete"> & { at?(when: When): Pick<Collection, "search"> };
+};
 
 /** An operation that is open to keys with a filter has only what such keys may use. */
 type DatabaseOf<D extends Declaration> = D extends { readonly threads: true }
@@ -186,7 +193,7 @@ export type Call<D extends Declaration> = {
 type Given<D extends Declaration> = D extends { readonly oneByOne: true }
   ? unknown
   : D extends { readonly mediaType: "application/x-ndjson" }
-    ? VectorExport
+    ? LineExport
     : D extends { readonly mediaType: "application/octet-stream" }
       ? SnapshotFile
       : D extends { readonly answer: infer Shape extends TSchema }
@@ -201,7 +208,9 @@ type WithStored<T> = VectorRecord extends T
     ? readonly WithStored<Item>[]
     : T extends { vectors: readonly (infer _Item)[] }
       ? Omit<T, "vectors"> & { vectors: readonly StoredVector[] }
-      : T;
+      : T extends { states: readonly (infer State)[] }
+        ? Omit<T, "states"> & { states: readonly (Omit<State, "vector"> & { vector: StoredVector })[] }
+        : T;
 
 const defaults = { repeat: "always", work: "read", status: 200, errors: [400, 404, 500] } as const;
 
@@ -225,15 +234,29 @@ export function operation<const D extends Declaration>(
 
 /** A call: its parts, and what the path names. */
 class RunningCall {
-  declare readonly database: { collection(name: string): { transaction(id: string): unknown } };
+  declare readonly database: {
+    collection(name: string): { at?(when: When): unknown; transaction(id: string): unknown };
+  };
   declare readonly params: CallParts["params"];
+  readonly #when: When | undefined;
 
-  constructor(parts: CallParts) {
+  constructor(parts: CallParts, isPast: boolean) {
     Object.assign(this, parts);
+    if (!isPast) return;
+    const [inBody, body] = whenOf(parts.body);
+    const [inQuery, query] = whenOf(parts.query);
+    this.#when = inBody ?? inQuery;
+    Object.assign(this, { body, query });
   }
 
   get collection() {
-    return this.database.collection(this.params.collection_id);
+    const collection = this.database.collection(this.params.collection_id);
+    if (this.#when === undefined) return collection as ReturnType<Database["collection"]>;
+    if (collection.at !== undefined) return collection.at(this.#when) as Collection;
+    throw new QuiverError(
+      "forbidden",
+      "A key with a filter reads the current version only. Leave out version and as_of.",
+    );
   }
 
   get transaction(): unknown {
@@ -241,6 +264,15 @@ class RunningCall {
   }
 }
 
+/** Which version is asked for, and the fields without that. */
+function whenOf(fields: unknown): [When | undefined, unknown] {
+  if (typeof fields !== "object" || fields === null) return [undefined, fields];
+  if (!("version" in fields || "as_of" in fields)) return [undefined, fields];
+  const { version, as_of, ...rest } = fields as When;
+  if (version == null && as_of == null) return [undefined, rest];
+  return [{ ...(version != null && { version }), ...(as_of != null && { as_of }) }, rest];
+}
+
 /** Runs an operation. @throws QuiverError, also before it returns a promise */
-export const runOperation = ({ run }: Operation, parts: CallParts): unknown =>
-  (run as (call: RunningCall) => unknown)(new RunningCall(parts));
+export const runOperation = ({ run, past }: Operation, parts: CallParts): unknown =>
+  (run as (call: RunningCall) => unknown)(new RunningCall(parts, past === true));

@@ -5,8 +5,9 @@ import { Empty } from "@quiverdb/protocol/shapes/common";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import * as matching from "@quiverdb/protocol/shapes/matching";
 import * as vector from "@quiverdb/protocol/shapes/vector";
+import { AtVersion, RecordHistory, WhenFields } from "@quiverdb/protocol/shapes/version";
 import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
-import { filterJson, requiredId } from "./parameters.ts";
+import { fieldsOf, filterJson, requiredId } from "./parameters.ts";
 
 /** What a filter may cost, in milliseconds, is not known before; it is not small. */
 const filterMs = 4;
@@ -105,7 +106,8 @@ export const records = {
       path: `${collectionPath}/vectors/count`,
       ...reading,
       summary: "Count the vectors that match a filter",
-      body: matching.CountMatching,
+      body: AtVersion(matching.CountMatching),
+      past: true,
       answer: matching.Count,
       expectedMs: () => filterMs,
     },
@@ -119,7 +121,8 @@ export const records = {
       path: `${collectionPath}/vectors/facet`,
       ...reading,
       summary: "Count the values of a field among the vectors that match a filter",
-      body: matching.FacetVectors,
+      body: AtVersion(matching.FacetVectors),
+      past: true,
       answer: matching.Facets,
       expectedMs: () => filterMs,
     },
@@ -135,7 +138,8 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary: "Read the vectors that match a filter page by page",
-      body: matching.ScrollVectors,
+      body: AtVersion(matching.ScrollVectors),
+      past: true,
       answer: matching.ScrollPage,
       statusOf: { index_not_found: 400 },
       expectedMs: () => filterMs,
@@ -150,7 +154,8 @@ export const records = {
       path: `${collectionPath}/vectors/fetch`,
       ...reading,
       summary: "Get vectors by their ids",
-      body: matching.FetchVectors,
+      body: AtVersion(matching.FetchVectors),
+      past: true,
       answer: matching.FetchedVectors,
     },
     ({ collection, body, options }) => collection.fetch(body, options),
@@ -207,7 +212,8 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary: "Query vectors by document id",
-      query: { document_id: requiredId("Id of the document.") },
+      query: { document_id: requiredId("Id of the document."), ...fieldsOf(WhenFields) },
+      past: true,
       answer: vector.VectorRecords,
       oneByOne: true,
       statusOf: missingCollectionIs400,
@@ -223,6 +229,8 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary: "Get vector by id",
+      query: fieldsOf(WhenFields),
+      past: true,
       answer: vector.VectorRecord,
       statusOf: missingCollectionIs400,
     },
@@ -236,12 +244,25 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary: "Check vector existence",
+      query: fieldsOf(WhenFields),
+      past: true,
       errors: [404, 500],
     },
-    ({ collection, params }) => {
-      if (collection.has(params.vector_id)) return;
+    async ({ collection, params }) => {
+      if (await collection.has(params.vector_id)) return;
       throw new QuiverError("vector_not_found", "The collection has no vector with this id.");
     },
+  ),
+  vectorHistory: operation(
+    {
+      method: "GET",
+      path: `${collectionPath}/vectors/{vector_id}/history`,
+      role: "read",
+      tag: "Versions",
+      summary: "Get every state of a vector that is kept, newest first",
+      answer: RecordHistory,
+    },
+    ({ collection, params }) => collection.history(params.vector_id),
   ),
   deleteVector: operation(
     {
@@ -267,11 +288,13 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary:
-        "Export every vector of the current version, one record per line; header x-quiver-version names the version",
+        "Export every vector of the current or an earlier version, one record per line; header x-quiver-version names the version",
       query: {
+        ...fieldsOf(WhenFields),
         filter: filterJson('Exports only the records that satisfy this filter, as JSON: {"color": "red"}.'),
       },
       answer: vector.ExportedRecords,
+      past: true,
       mediaType: "application/x-ndjson",
       expectedMs: () => Number.POSITIVE_INFINITY,
     },

@@ -5,6 +5,15 @@ import * as version from "@quiverdb/protocol/shapes/version";
 import { collectionPath, operation } from "./operation.ts";
 import { integer } from "./parameters.ts";
 
+const restoring = {
+  repeat: "refused",
+  work: "write",
+  role: "write",
+  tag: "Versions",
+  answer: version.Version,
+  errors: [400, 404, 410, 500],
+} as const;
+
 export const versions = {
   listVersions: operation(
     {
@@ -43,5 +52,82 @@ export const versions = {
       answer: version.Version,
     },
     ({ collection, params }) => collection.version(params.version_hash),
+  ),
+  putCurrentVersion: operation(
+    {
+      ...restoring,
+      method: "PUT",
+      path: `${collectionPath}/versions/current`,
+      summary: "Make a version whose vectors are those of an earlier one",
+      body: version.PutCurrentVersion,
+    },
+    ({ collection, body, options }) => collection.restoreVersion(body, options),
+    { version: 1 },
+  ),
+  putCurrentVersionByHash: operation(
+    {
+      ...restoring,
+      method: "PUT",
+      path: `${collectionPath}/versions/current/{version_hash}`,
+      summary: "The same, by the hash of the version",
+    },
+    ({ collection, params, options }) => collection.restoreVersion({ version: params.version_hash }, options),
+  ),
+  restoreVersion: operation(
+    {
+      ...restoring,
+      method: "POST",
+      path: `${collectionPath}/versions/{version}/restore`,
+      summary: "The same, by number, hash or tag",
+    },
+    ({ collection, params, options }) => collection.restoreVersion({ version: params.version }, options),
+  ),
+  diffVersions: operation(
+    {
+      method: "GET",
+      path: `${collectionPath}/versions/{version}/diff/{other}`,
+      work: "export",
+      role: "read",
+      tag: "Versions",
+      summary:
+        "Compare two versions: a line with the numbers of added, changed and removed vectors, then a line for each, by id",
+      answer: version.DiffLines,
+      mediaType: "application/x-ndjson",
+      expectedMs: () => Number.POSITIVE_INFINITY,
+      errors: [400, 404, 410, 500],
+    },
+    ({ collection, params, options }) =>
+      collection.diff({ version: params.version }, { version: params.other }, options),
+  ),
+  putTag: operation(
+    {
+      method: "PUT",
+      path: `${collectionPath}/versions/tags/{tag}`,
+      repeat: "refused",
+      role: "write",
+      work: "administration",
+      tag: "Versions",
+      summary: "Name a version, which stays readable while it has the name",
+      body: version.PutTag,
+      answer: version.Tag,
+      errors: [400, 404, 409, 410, 500],
+    },
+    ({ collection, params, body }) =>
+      collection.putTag(params.tag, { version: body.version ?? collection.currentVersion().version_number }),
+    { version: 1 },
+  ),
+  deleteTag: operation(
+    {
+      method: "DELETE",
+      path: `${collectionPath}/versions/tags/{tag}`,
+      done: "tag_not_found",
+      role: "write",
+      work: "administration",
+      tag: "Versions",
+      summary: "Delete a tag",
+      status: 204,
+      errors: [404, 500],
+    },
+    ({ collection, params }) => collection.deleteTag(params.tag),
   ),
 };

@@ -3,11 +3,12 @@
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
 import { toHex } from "../../src/base/bytes.ts";
-import type { LoggedRequest } from "../../src/collection/accept.ts";
+import { isAlone, type LoggedRequest } from "../../src/collection/accept.ts";
 import { readIndexDefinitions } from "../../src/collection/apply.ts";
 import { type CollectionDefinition, defineCollection } from "../../src/collection/definition.ts";
 import { prepareCollection } from "../../src/collection/format.ts";
 import { readHead } from "../../src/collection/head.ts";
+import type { HistoryPolicy } from "../../src/collection/history.ts";
 import { allVectors } from "../../src/collection/reading.ts";
 import { encodeDelete, encodeUpserts } from "../../src/collection/schema.ts";
 import { collectionTables } from "../../src/collection/tables.ts";
@@ -73,7 +74,11 @@ export type Step =
   | { do: "upsert" | "stage"; records: readonly { id: number; x: number; what: number }[] }
   | { do: "delete" | "stageDelete"; id: number }
   | { do: "begin" | "commit" | "abort" | "abortIdle" }
-  | { do: "createIndex" | "deleteIndex"; index: IndexKind };
+  | { do: "createIndex" | "deleteIndex"; index: IndexKind }
+  | { do: "setHistory"; policy: HistoryPolicy | null }
+  | { do: "putTag" | "restoreVersion"; version: number }
+  | { do: "deleteTag"; version: number }
+  | { do: "vacuum" };
 
 const idArbitrary = fc.integer({ min: 0, max: 9 });
 const records = fc.array(
@@ -100,6 +105,21 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       index: fc.constantFrom("dense" as const, "sparse" as const, "tf-idf" as const),
     }),
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("setHistory" as const),
+      policy: fc.constantFrom<HistoryPolicy | null>(null, "all", { versions: 3 }, { seconds: 1 }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom("putTag" as const, "restoreVersion" as const, "deleteTag" as const),
+      version: fc.integer({ min: 0, max: 12 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("vacuum" as const) }) },
 );
 
 /** The requests to a collection, in groups that are sent together. */
@@ -180,11 +200,11 @@ function eachGroup(
   }
 }
 
-/** Requests as messages have them: a commit is alone. */
+/** Requests as messages have them: some are alone. */
 function partsOf(requests: readonly LoggedRequest[]): LoggedRequest[][] {
   const parts: LoggedRequest[][] = [];
   for (const [i, request] of requests.entries()) {
-    if (i === 0 || request.kind === "commit" || requests[i - 1].kind === "commit") parts.push([request]);
+    if (i === 0 || isAlone(request) || isAlone(requests[i - 1])) parts.push([request]);
     else parts[parts.length - 1].push(request);
   }
   return parts;
@@ -214,6 +234,16 @@ function requestOf(given: Step, transactionId: string, nowMs: number, random: nu
       return { kind: "createIndex", index: given.index, definition: definitionOf(given.index) };
     case "deleteIndex":
       return { kind: "deleteIndex", index: given.index };
+    case "setHistory":
+      return { kind: "setHistory", policy: given.policy };
+    case "putTag":
+      return { kind: "putTag", name: `t${given.version % 3}`, version: given.version };
+    case "deleteTag":
+      return { kind: "deleteTag", name: `t${given.version % 3}` };
+    case "restoreVersion":
+      return { kind: "restoreVersion", version: given.version };
+    case "vacuum":
+      return { kind: "vacuum" };
   }
 }
 

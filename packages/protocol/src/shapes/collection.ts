@@ -4,6 +4,13 @@ import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
 import { Defaulted, Fields, Maybe } from "./common.ts";
 
+/** How far back versions are readable. */
+export const History = Type.Unsafe<{ versions: number } | { seconds: number } | "all">({
+  type: ["object", "string"],
+  description:
+    'How far back versions can be read: {"versions": n}, the latest n; {"seconds": s}, those that were current in the last s seconds; "all". null: only the current version, and those with a tag.',
+});
+
 export const CollectionConfig = Fields(
   {
     max_vectors: Maybe(
@@ -22,8 +29,14 @@ export const CollectionConfig = Fields(
           "Memory limit of the collection's indexes, in bytes; requests that would exceed it are rejected with `memory_budget_exceeded`. null: no separate limit.",
       }),
     ),
+    history: Maybe(History),
   },
   { description: "Limits of the collection; an empty object for none." },
+);
+
+export const PatchCollection = Fields(
+  { config: Fields({ history: Maybe(History) }) },
+  { description: "What changes; history null: versions are no longer kept." },
 );
 
 const disabled = { enabled: false };
@@ -125,6 +138,7 @@ export const CollectionDetail = Type.Object(
       {
         max_vectors: nullableInteger("Maximum number of live vectors; null: unlimited."),
         replication_factor: nullableInteger("As it was given, without effect."),
+        history: Type.Optional(History),
         memory_budget_bytes: Type.Optional(
           Type.Integer({
             description:
@@ -152,6 +166,8 @@ export const LoadedCollections = Type.Array(Type.String());
 /** A sentence. */
 export const CollectionUnloaded = Type.String();
 
+export type History = Static<typeof History>;
+export type PatchCollection = Static<typeof PatchCollection>;
 export type CreateCollection = Static<typeof CreateCollection>;
 export type CollectionCreated = Static<typeof CollectionCreated>;
 export type CollectionSummary = Static<typeof CollectionSummary>;

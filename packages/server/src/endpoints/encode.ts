@@ -4,11 +4,11 @@
 // results or with values of metadata have the exact texts that the engine has. Exports and files are sent as streams.
 
 import {
+  type LineExport,
   resultJson,
   type SnapshotFile,
   type Steps,
   type StoredVector,
-  type VectorExport,
   valueJson,
 } from "@quiverdb/engine/database/contract";
 import type { Operation } from "@quiverdb/engine/operations/operations";
@@ -20,6 +20,7 @@ import { TextAnalysis } from "@quiverdb/protocol/shapes/index-definition";
 import { Facets, type FacetValues, FetchedVectors, ScrollPage } from "@quiverdb/protocol/shapes/matching";
 import { BatchSearchResponse, SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import { RecordHistory } from "@quiverdb/protocol/shapes/version";
 import type { TSchema } from "typebox";
 import type { Work } from "../admission.ts";
 import type { Access } from "../auth/access.ts";
@@ -63,7 +64,7 @@ export function encodeAnswer(
   if (answer === undefined) return undefined;
   if (answer === Empty) return emptyObject;
   if (mediaType === "application/octet-stream") return fileAnswer(given as SnapshotFile);
-  if (mediaType === "application/x-ndjson") return lines(given as VectorExport, work, access);
+  if (mediaType === "application/x-ndjson") return lines(given as LineExport, work, access);
   if (answer === SearchResponse && isSmall(given as SearchResponse, asked as Asked)) return json(given);
   // Like a small response, it is written at once: steps would cost as much as the text.
   if (answer === VectorRecord) return asJson((given as StoredVector).toJson());
@@ -79,6 +80,7 @@ const writers = new Map<TSchema, Write>([
   [BatchSearchResponse, writeResponses],
   [Facets, writeFacets],
   [TextAnalysis, (given: TextAnalysis, _, out) => writeFields(given, "terms", undefined, out)],
+  [RecordHistory, (given: object, _, out) => writeFields(given, "states", stateJson, out)],
   [ScrollPage, (given: object, asked, out) => writeFields(given, "vectors", recordJson(asked), out)],
   [
     FetchedVectors,
@@ -130,6 +132,10 @@ const recordJson =
   ({ include }: Pick<Asked, "include">) =>
   (vector: StoredVector | null) =>
     vector === null ? "null" : vector.toJson(include);
+
+type State = { readonly version: number; readonly until: number | null; readonly vector: StoredVector };
+const stateJson = ({ version, until, vector }: State): string =>
+  `{"version":${version},"until":${until},"vector":${vector.toJson()}}`;
 
 const facetJson = ({ value, count }: FacetValues[number]): string =>
   `{"value":${valueJson(value)},"count":${count}}`;
@@ -204,7 +210,7 @@ function* writeResponses(responses: readonly SearchResponse[], asked: Asked, out
   out.add("]");
 }
 
-function lines(exported: VectorExport, work: Work, access: Access): Lines {
+function lines(exported: LineExport, work: Work, access: Access): Lines {
   const end = work.hold();
   const headers = {
     // The number of a version counts the writes of all keys.
@@ -217,7 +223,7 @@ function lines(exported: VectorExport, work: Work, access: Access): Lines {
   });
 }
 
-function* jsonTexts(exported: VectorExport): Generator<string> {
+function* jsonTexts(exported: LineExport): Generator<string> {
   for (const vector of exported) yield vector.toJson();
 }
 

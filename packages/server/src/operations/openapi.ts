@@ -24,6 +24,9 @@ const parameterTexts: Record<string, string> = {
   vector_id: "Id of the vector, percent-encoded.",
   index_type: "dense, sparse or tf_idf.",
   version_hash: "Hash of a version, 64 hex characters.",
+  version: "Number, hash or tag of a version.",
+  other: "Number, hash or tag of the version that it is compared with.",
+  tag: "Name of the tag: no number, and no hash.",
   key_id: "Id of an API key, as returned when keys are created or listed.",
   snapshot_id: "Id of a snapshot, as returned when snapshots are created or listed.",
 };
@@ -35,6 +38,9 @@ const parameterExamples: Record<string, string> = {
   document_id: "bees",
   field: "year",
   index_type: "dense",
+  version: "1",
+  other: "2",
+  tag: "release-1",
 };
 
 const statusTexts: Record<number, string> = {
@@ -50,7 +56,11 @@ export function documentation(name: OperationName, route: Operation) {
 
 function described(name: OperationName, route: Operation): Record<string, unknown> {
   const isPublic = route.role === "anyone";
-  const statuses = new Set([...route.errors, ...(isPublic ? [429, 503] : commonErrors)]);
+  const statuses = new Set([
+    ...route.errors,
+    ...(route.past ? [410] : []),
+    ...(isPublic ? [429, 503] : commonErrors),
+  ]);
   if (route.body) for (const status of bodyErrors) statuses.add(status);
   const response: Record<number, unknown> = { [route.status]: success(route) };
   for (const status of [...statuses].sort()) response[status] = failure(status, route);

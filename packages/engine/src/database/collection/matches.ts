@@ -90,7 +90,12 @@ export class Matches {
     const { entry, dependencies } = this.#state;
     return this.#read(request.filter, keyFilter, options, function* ({ version, definitions, filter }, find) {
       const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
-      const cursors = new ScrollCursors(dependencies.secret(), [entry.internalId, reader], order, filter);
+      const cursors = new ScrollCursors(
+        dependencies.secret(),
+        [entry.pastOf ?? entry.internalId, reader],
+        order,
+        filter,
+      );
       const after = cursor === null ? null : cursors.read(cursor);
       const found = yield* find();
       const page =

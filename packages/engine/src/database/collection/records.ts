@@ -5,9 +5,10 @@ import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { readHead } from "../../collection/head.ts";
+import { readableVersions } from "../../collection/history.ts";
 import { type KeyFilter, within } from "../../collection/key-filter.ts";
 import * as reading from "../../collection/reading.ts";
-import { allVectors, type StoredVector, vectorsAt } from "../../collection/reading.ts";
+import { allVectors, vectorsAt } from "../../collection/reading.ts";
 import { checkId } from "../../collection/schema.ts";
 import { currentVersion, listVersions, versionByHash } from "../../collection/versions.ts";
 import { timesOf, withTimes } from "../../filter/filter.ts";
@@ -16,12 +17,12 @@ import { readFilter } from "../../filter/read-filter.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { visibleMatches } from "../../query/filter/matching.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
-import type { ExportMatching, VectorExport } from "../contract.ts";
+import type { ExportMatching, LineExport, VectorExport } from "../contract.ts";
 import type { CollectionState } from "./state.ts";
 
 export class Records {
   readonly #state: CollectionState;
-  readonly #exports = new Set<RunningExport>();
+  readonly #exports = new Set<{ stop(reason: Error): void }>();
   /** Work in other threads that reads the store. */
   readonly #workAside = new Set<AbortController>();
 
@@ -113,8 +114,21 @@ export class Records {
 
   /** @param readTxn of the newest version; the export takes it over */
   #export(readTxn: ReadTransaction, only: OrdinalBitmap | null): VectorExport {
+    const { version, live } = readHead(readTxn);
+    return this.export(readTxn, {
+      version,
+      count: only?.count ?? live,
+      lines: only === null ? allVectors(readTxn) : vectorsAt(readTxn, only.toOrdinals()),
+    });
+  }
+
+  /** @param readTxn which `lines` read; the export takes it over, unless it throws */
+  export<Line extends { toJson(): string }>(
+    readTxn: ReadTransaction,
+    source: ExportSource<Line>,
+  ): LineExport<Line> {
     const end = this.#state.dependencies.beginExport();
-    const exported = new RunningExport(readTxn, only, () => {
+    const exported = new RunningExport(readTxn, source, () => {
       this.#exports.delete(exported);
       end();
     });
@@ -138,7 +152,9 @@ export class Records {
 
   versions(page?: { limit?: number; before?: number }): VersionList {
     refuseUnknownOptions(page, ["limit", "before"]);
-    return this.#state.readServed((readTxn) => listVersions(readTxn, page));
+    const nowMs = this.#state.dependencies.clock();
+    const listed = this.#state.readServed((readTxn) => listVersions(readTxn, page));
+    return { ...listed, ...this.#state.read((readTxn) => readableVersions(readTxn, nowMs)) };
   }
 
   currentVersion(): Version {
@@ -156,25 +172,27 @@ export class Records {
 // a cursor that outlives its environment). So a closing collection stops its exports. The reader gets the error and does not take the
 // truncated export for a complete one.
 
-class RunningExport implements VectorExport, Iterator<StoredVector> {
+type ExportSource<Line> = {
+  readonly version: number;
+  readonly count: number;
+  readonly lines: Generator<Line>;
+};
+
+class RunningExport<Line extends { toJson(): string }> implements LineExport<Line>, Iterator<Line> {
   readonly version: number;
   readonly count: number;
   readonly #readTxn: ReadTransaction;
-  readonly #vectors: Generator<StoredVector>;
+  readonly #lines: Generator<Line>;
   readonly #onEnd: () => void;
   #stoppedBy: Error | null = null;
   #isOver = false;
 
-  /**
-   * Takes ownership of the snapshot.
-   * @param only the records that are exported, which the snapshot must have; null: all of them
-   */
-  constructor(readTxn: ReadTransaction, only: OrdinalBitmap | null, onEnd: () => void) {
-    const { version, live } = readHead(readTxn);
+  /** Takes ownership of the snapshot. */
+  constructor(readTxn: ReadTransaction, { version, count, lines }: ExportSource<Line>, onEnd: () => void) {
     this.version = version;
-    this.count = only?.count ?? live;
+    this.count = count;
     this.#readTxn = readTxn;
-    this.#vectors = only === null ? allVectors(readTxn) : vectorsAt(readTxn, only.toOrdinals());
+    this.#lines = lines;
     this.#onEnd = onEnd;
   }
 
@@ -182,11 +200,11 @@ class RunningExport implements VectorExport, Iterator<StoredVector> {
     return this;
   }
 
-  next(): IteratorResult<StoredVector> {
+  next(): IteratorResult<Line> {
     if (this.#stoppedBy) throw this.#stoppedBy;
     if (this.#isOver) return { done: true, value: undefined };
     try {
-      const result = this.#vectors.next();
+      const result = this.#lines.next();
       if (result.done) this.release();
       return result;
     } catch (error) {
@@ -195,7 +213,7 @@ class RunningExport implements VectorExport, Iterator<StoredVector> {
     }
   }
 
-  return(): IteratorResult<StoredVector> {
+  return(): IteratorResult<Line> {
     this.release();
     return { done: true, value: undefined };
   }
@@ -204,7 +222,7 @@ class RunningExport implements VectorExport, Iterator<StoredVector> {
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#vectors.return(undefined);
+    this.#lines.return(undefined);
     this.#readTxn.release();
     this.#onEnd();
   }

@@ -11,6 +11,7 @@ import { type IndexDefinitions, readIndexDefinitions } from "../../collection/ap
 import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
+import type { VersionEntry } from "../../collection/versions.ts";
 import { type IsTime, timesOf } from "../../filter/filter.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
 import type { MemoryBudget } from "../../process/memory.ts";
@@ -19,7 +20,7 @@ import type { BuilderThreads } from "../../runtime/builders.ts";
 import type { Writer, Written } from "../../runtime/writer.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
-import type { DatabaseLog } from "../contract.ts";
+import type { Collection, DatabaseLog } from "../contract.ts";
 import { loggedBackground } from "../failing-tasks.ts";
 import { SharedState } from "../threads/messages.ts";
 
@@ -37,6 +38,8 @@ export type CollectionDependencies = {
   secret(): Uint8Array;
   log: DatabaseLog;
   clock(): number;
+  /** Runs `act` with an earlier version of a collection, as a collection that nobody writes. */
+  atVersion<T>(of: CatalogEntry, version: VersionEntry, act: (calls: Collection) => Promise<T>): Promise<T>;
   /** Makes the load state durable. */
   saveEntry(entry: CatalogEntry): Promise<void>;
   /** Runs a check, or rejects while another one runs. */

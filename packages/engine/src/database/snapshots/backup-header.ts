@@ -7,6 +7,7 @@ import { toHex, utf8 } from "../../base/bytes.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { Head } from "../../collection/head.ts";
+import type { History } from "../../collection/history.ts";
 import { invalidSnapshot, parseJson } from "./block-file.ts";
 
 /** The first block of a backup file, as JSON. */
@@ -25,6 +26,8 @@ export type BackupHeader = BackupHeading & {
   /** The last log entry and its epoch, where the log continues after a restore. Files of earlier versions lack them: 0. */
   readonly sequence?: number;
   readonly epoch?: number;
+  /** What earlier versions are readable, and the tags (name, and the stored entry in hex); absent if there are none. */
+  readonly history?: { readonly state: History; readonly tags: readonly (readonly [string, string])[] };
 };
 
 /** The header for a backup of a snapshot of the store. */
@@ -34,6 +37,7 @@ export function headerOf(
   head: Head,
   since: { version: number; hash: Uint8Array; ordinalEnd: number } | null,
   createdMs: number,
+  history?: BackupHeader["history"],
 ): BackupHeader {
   return {
     collection,
@@ -51,6 +55,7 @@ export function headerOf(
     sequence: head.sequence,
     epoch: head.epoch,
     created_ms: createdMs,
+    ...(history && { history }),
   };
 }
 
@@ -59,6 +64,13 @@ export const headerBytes = (header: BackupHeader): Uint8Array => utf8(JSON.strin
 const isHash = (value: unknown): boolean => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
 const isCount = (value: unknown, max: number): boolean =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max;
+
+const isHistory = (history: BackupHeader["history"], version: number): boolean =>
+  history === undefined ||
+  (isCount(history.state?.oldest, version) &&
+    isCount(history.state?.vacuumed, history.state.oldest) &&
+    Array.isArray(history.tags) &&
+    history.tags.every(([name, entry]) => typeof name === "string" && /^[0-9a-f]{128}$/.test(entry)));
 
 /** Reads a header and checks its numbers; its definitions are checked by backup-definitions.ts. @throws invalid_snapshot */
 export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
@@ -78,6 +90,7 @@ export function readHeader(bytes: Uint8Array, position: number): BackupHeader {
     isCount(header.sequence ?? 0, max) &&
     isCount(header.epoch ?? 0, max) &&
     isCount(header.created_ms, max) &&
+    isHistory(header.history, version) &&
     (since === null ? header.first_ordinal === 0 : isHash(since?.hash) && isCount(since?.version, version));
   if (!isPossible) throw invalidSnapshot("damaged", position, "has a header that cannot be");
   return header;

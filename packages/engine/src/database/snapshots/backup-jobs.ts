@@ -6,7 +6,7 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import { CalledThread } from "../../runtime/calls.ts";
-import type { BackupJob, BackupReport, BackupStart } from "./backup-thread.ts";
+import type { BackupJob, BackupStart, JobReport } from "./backup-thread.ts";
 
 export type { BackupJob, BackupReport } from "./backup-thread.ts";
 
@@ -34,11 +34,11 @@ export class BackupJobs {
    * @param onProgress gets the completed share, 0 to 1
    * @throws the job's error, or the reason of the signal; the thread has ended by then
    */
-  async run(
-    job: BackupJob,
+  async run<J extends BackupJob>(
+    job: J,
     signal: AbortSignal,
     onProgress: (share: number) => void = () => undefined,
-  ): Promise<BackupReport> {
+  ): Promise<JobReport<J>> {
     signal.throwIfAborted();
     const cancelled = new Int32Array(new SharedArrayBuffer(4));
     const thread = new CalledThread(new URL("./backup-thread.ts", import.meta.url), {
@@ -54,7 +54,7 @@ export class BackupJobs {
     signal.addEventListener("abort", cancel, { once: true });
     if (signal.aborted) cancel();
     try {
-      return await thread.callOnce<BackupReport>("run", job);
+      return await thread.callOnce<JobReport<J>>("run", job);
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {

@@ -10,6 +10,8 @@ import { parentPort, workerData } from "node:worker_threads";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { invariant } from "../../base/invariant.ts";
 import { collectionTables } from "../../collection/tables.ts";
+import { copyVersion } from "../../collection/version-copy.ts";
+import type { VersionEntry } from "../../collection/versions.ts";
 import { syncDirectory } from "../../process/data-directory.ts";
 import { Calls } from "../../runtime/calls.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
@@ -24,11 +26,15 @@ export type BackupJob =
   /** Reads and verifies a whole file. */
   | { kind: "verify"; path: string }
   /** Verifies a chain of files, and only then builds a store from them in an unused directory. */
-  | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number };
+  | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number }
+  /** Writes an earlier version of a store as a store in an unused directory. */
+  | { kind: "copyVersion"; from: string; directory: string; entry: VersionEntry };
 
 export type BackupStart = { cancelled: Int32Array<SharedArrayBuffer> };
 
 export type BackupReport = { header: BackupHeader; records: number; bytes: number; sha256: string };
+/** What a job gives. */
+export type JobReport<J extends BackupJob> = J extends { kind: "copyVersion" } ? null : BackupReport;
 
 const progressMs = 100;
 
@@ -55,10 +61,10 @@ function withFile<T>(path: string, flags: string, act: (file: number) => T): T {
   }
 }
 
-async function withStore<T>(directory: string, act: (store: LmdbStore) => T): Promise<T> {
+async function withStore<T>(directory: string, act: (store: LmdbStore) => T | Promise<T>): Promise<T> {
   const store = new LmdbStore(directory, collectionTables);
   try {
-    return act(store);
+    return await act(store);
   } finally {
     await store.close();
   }
@@ -117,7 +123,22 @@ async function restore({
   });
 }
 
-async function run(job: BackupJob): Promise<BackupReport> {
+async function copy({ from, directory, entry }: Extract<BackupJob, { kind: "copyVersion" }>): Promise<null> {
+  let done = 0;
+  await withStore(from, (source) =>
+    withStore(directory, (store) => {
+      const readTxn = source.beginRead();
+      try {
+        copyVersion(readTxn, store, entry, () => step(() => ++done / entry.live));
+      } finally {
+        readTxn.release();
+      }
+    }),
+  );
+  return null;
+}
+
+async function run(job: BackupJob): Promise<BackupReport | null> {
   switch (job.kind) {
     case "write":
       return write(job);
@@ -125,6 +146,8 @@ async function run(job: BackupJob): Promise<BackupReport> {
       return verify(job.path, 0, 1);
     case "restore":
       return restore(job);
+    case "copyVersion":
+      return copy(job);
   }
 }
 

@@ -13,6 +13,7 @@ import { limits } from "@quiverdb/protocol/limits";
 import { fromHex, readU32Key, readU53, utf8 } from "../../base/bytes.ts";
 import { formatBytes } from "../../collection/format.ts";
 import { writeHead } from "../../collection/head.ts";
+import { keptOf, putPast, readHistory } from "../../collection/history.ts";
 import { RecordReader } from "../../collection/record.ts";
 import { deleteRecord, putRecord } from "../../collection/record-entries.ts";
 import { type LogTable, metaKeys, ordinalKey, type Table, tables } from "../../collection/tables.ts";
@@ -57,12 +58,14 @@ class Rows {
   }
 }
 
+type PastRow = { ordinal: number; died: number; record: Uint8Array; dense: Uint8Array };
 type RecordRow = { ordinal: number; record: Uint8Array; reader: RecordReader; dense: Uint8Array };
 
 /** Receives the rows of a file, in order. */
 type Visitor = {
   log(table: LogTable, key: Uint8Array, value: Uint8Array): void;
   record(row: RecordRow): void;
+  past(row: PastRow): void;
   /** Called after each block. */
   blockEnd(position: number): void;
 };
@@ -71,7 +74,8 @@ type Visitor = {
 function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor): BackupHeader {
   let header: BackupHeader | null = null;
   let visitor: Visitor | null = null;
-  let last: number = blockKinds.header;
+  const order = Object.keys(blockKinds);
+  let last = 0;
   let lastVersion = -1;
   let lastOrdinal = -1;
   for (const block of reader.blocks()) {
@@ -86,8 +90,9 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
       continue;
     }
     if (header === null || visitor === null) throw damaged("does not begin with its header");
-    if (blockKinds[kind] < last) throw damaged("has its blocks in another order");
-    last = blockKinds[kind];
+    if (order.indexOf(kind) < last) throw damaged("has its blocks in another order");
+    if (order.indexOf(kind) > last) lastOrdinal = kind === "past" ? -1 : lastOrdinal;
+    last = order.indexOf(kind);
     const rows = new Rows(block);
     let count = 0;
     for (; !rows.isOver; count++) {
@@ -103,6 +108,11 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
         const value = rows.takeValue(ofValue);
         if (!ofValue.fits(value)) throw damaged("has half an ordinal");
         visitor.log(kind, key, value);
+      } else if (kind === "past") {
+        const row = pastRow(rows, header, damaged);
+        if (row.ordinal <= lastOrdinal) throw damaged("has a past record out of order");
+        lastOrdinal = row.ordinal;
+        visitor.past(row);
       } else {
         const row = recordRow(rows, header, damaged);
         if (row.ordinal <= lastOrdinal) throw damaged("has a record out of order");
@@ -144,6 +154,27 @@ function recordRow(rows: Rows, header: BackupHeader, damaged: (what: string) => 
   throw damaged("has a record that cannot be");
 }
 
+function pastRow(rows: Rows, header: BackupHeader, damaged: (what: string) => Error): PastRow {
+  const ordinal = readU32Key(rows.take(4));
+  const value = rows.takeSized();
+  const dense = rows.takeSized();
+  try {
+    const record = value.subarray(8);
+    const [reader, died] = [new RecordReader(record), readU53(value)];
+    const isPossible =
+      header.history !== undefined &&
+      ordinal < header.next_ordinal &&
+      reader.born < died &&
+      died <= header.version &&
+      reader.end === record.length &&
+      dense.length === (reader.contents.dense ? 4 * (header.collection.dimension ?? 0) : 0);
+    if (isPossible) return { ordinal, died, record, dense };
+  } catch (error) {
+    if (!(error instanceof RangeError) && !(error instanceof TypeError)) throw error;
+  }
+  throw damaged("has a past record that cannot be");
+}
+
 /** Reads and verifies only the header of a file. @throws invalid_snapshot */
 export function readBackupHeader(file: number): BackupHeader {
   for (const { kind, bytes, position } of new BlockReader(file).blocks()) {
@@ -162,6 +193,7 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
     record: () => {
       records++;
     },
+    past: () => undefined,
     blockEnd: (read) => onRead(read, reader.size),
   }));
   if (header.since === null && records !== header.live)
@@ -220,13 +252,25 @@ export function applyBackup(store: Store, file: number, versionsKept: number, on
       if (table === "closed" && of.since !== null) closeOrdinals(batches, value, of.first_ordinal, reader);
     },
     record: (row) => openRecord(batches, row),
+    past: ({ ordinal, died, record, dense }) => {
+      const [ownRecord, ownDense] = [record.slice(), dense.slice()];
+      batches.add(record.length + dense.length + 2 * pageBytes, (writer) =>
+        putPast(writer, ordinal, died, ownRecord, ownDense),
+      );
+    },
     blockEnd: (read) => onRead(read, reader.size),
   }));
   batches.flush();
   store.write((writer) => {
     writer.put("meta", metaKeys.format, formatBytes("collection"));
     writer.put("meta", metaKeys.indexes, utf8(JSON.stringify(header.indexes)));
-    trimVersions(writer, header.version, versionsKept, Number.POSITIVE_INFINITY);
+    restoreHistory(writer, header);
+    trimVersions(
+      writer,
+      header.version,
+      keptOf(readHistory(writer), header.version, versionsKept),
+      Number.POSITIVE_INFINITY,
+    );
     const { version, live, dense, sparse, text, next_ordinal: nextOrdinal } = header;
     writeHead(writer, {
       version,
@@ -243,6 +287,19 @@ export function applyBackup(store: Store, file: number, versionsKept: number, on
     });
   });
   return header;
+}
+
+/** What an incremental file lacks of the past was vacuumed since: then all past records must be looked at. */
+function restoreHistory(writer: Writer, { history, since }: BackupHeader): void {
+  writer.clear("tags");
+  writer.delete("meta", metaKeys.history);
+  if (history === undefined) {
+    for (const table of ["past", "pastDense", "pastIds"]) writer.clear(table);
+    return;
+  }
+  for (const [name, entry] of history.tags) writer.put("tags", utf8(name), fromHex(entry));
+  const state = since === null ? history.state : { ...history.state, sweep: 0 };
+  writer.put("meta", metaKeys.history, utf8(JSON.stringify(state)));
 }
 
 function put(batches: Batches, table: string, key: Uint8Array, value: Uint8Array): void {

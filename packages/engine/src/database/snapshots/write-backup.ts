@@ -5,17 +5,19 @@
 // opened since. Blocks are filled row by row and written when they are full, so one or two blocks of memory suffice.
 //
 //   versions, closed   rows of key | value, as they are stored; a value that may have several lengths after its length
+//   past               rows of ordinal | u32 bytes | died, record | u32 bytes | dense vector
 //   records            rows of ordinal | u32 bytes | record | u32 bytes | dense vector, both as they are stored
 //
 // tables.ts declares which tables a backup has, and which ones a restore derives. A backup contains no transactions.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { ByteWriter, emptyBytes, readU32Key, toHex } from "../../base/bytes.ts";
+import { ByteWriter, emptyBytes, readU32Key, readU53, text, toHex } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { readHead } from "../../collection/head.ts";
+import { readHistory } from "../../collection/history.ts";
 import { RecordReader } from "../../collection/record.ts";
 import { logTables, ordinalKey, type Table, tables, versionKey } from "../../collection/tables.ts";
 import { oldestVersion, readVersion } from "../../collection/versions.ts";
@@ -42,7 +44,10 @@ export function writeBackup(
   const head = readHead(readTxn);
   const since = request.since && findSince(readTxn, head.version, request.since);
   const definitions = readIndexDefinitions(readTxn);
-  const header = headerOf(request.collection, definitions, head, since, request.createdMs);
+  const state = readHistory(readTxn);
+  const tags = Array.from(readTxn.entries("tags"), ([key, value]) => [text(key), toHex(value)] as const);
+  const history = state && { state, tags };
+  const header = headerOf(request.collection, definitions, head, since, request.createdMs, history);
   const blocks = new BlockWriter(file);
   blocks.block("header", headerBytes(header), 1);
   const from = since ? { start: versionKey(since.version + 1) } : {};
@@ -72,6 +77,18 @@ export function writeBackup(
     onRow(records.count, total);
   }
   records.flush();
+  const past = new RowBlocks(blocks, "past");
+  for (const [key, value] of readTxn.entries("past")) {
+    if (since !== null && readU53(value) <= since.version) continue;
+    const dense = readTxn.get("pastDense", key) ?? emptyBytes;
+    past.row((out) => {
+      out.bytes(key);
+      writeSized(out, value);
+      writeSized(out, dense);
+    });
+    onRow(records.count, total);
+  }
+  past.flush();
   invariant(since !== null || records.count === head.live, "a full backup has not all live records");
   return { header, records: records.count, sha256: blocks.end(), bytes: blocks.bytes };
 }

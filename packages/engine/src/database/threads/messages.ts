@@ -13,6 +13,7 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Account } from "../../base/fair-queue.ts";
 import type { IndexDefinitions } from "../../collection/apply.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
+import type { When } from "../../collection/history.ts";
 import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
 import type { SearchKind } from "../../query/plan.ts";
 import type { SharedView } from "../../views/view.ts";
@@ -60,7 +61,7 @@ export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "mat
 
 /** `keyFilter`: the filter of the records that the caller sees; null: all. */
 type OfCaller = { name: string; keyFilter: Filter | null; caller: Caller };
-export type SearchCall = OfCaller & { kind: SearchKind; request: object };
+export type SearchCall = OfCaller & { kind: SearchKind; request: object; when?: When };
 export type UpsertCall = OfCaller & { batch: Uint8Array; records: number };
 export type DeleteCall = OfCaller & { id: string };
 

@@ -102,8 +102,10 @@ export class ThreadsOwner {
     );
   }
 
-  async #search({ kind, request, ...of }: SearchCall, limits: CallLimits): Promise<PostedResponse[]> {
-    const found = await this.#collectionOf(of).search(kind, request as never, limits);
+  async #search({ kind, request, when, ...of }: SearchCall, limits: CallLimits): Promise<PostedResponse[]> {
+    const collection = this.#collectionOf(of);
+    const searched = when !== undefined && "at" in collection ? collection.at(when) : collection;
+    const found = await searched.search(kind, request as never, limits);
     return [found].flat().map(postedResponse);
   }
 

@@ -10,6 +10,7 @@ import { invariant } from "@quiverdb/protocol/invariant";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import type { When } from "../../collection/history.ts";
 import { KeyFilter } from "../../collection/key-filter.ts";
 import { encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
 import { tooDeep } from "../../filter/read-filter.ts";
@@ -155,12 +156,18 @@ class Forwarding implements ThreadCollection {
   readonly #database: ThreadDatabase;
   readonly #name: string;
   readonly #keyFilter: KeyFilter | null;
+  /** Earlier versions, which the owner searches; undefined for a caller who sees only some records. */
+  readonly at?: (when: When) => Pick<ThreadCollection, "search">;
 
   /** @param keyFilter the filter of the records that the caller sees; null: all */
   constructor(database: ThreadDatabase, name: string, keyFilter: KeyFilter | null) {
     this.#database = database;
     this.#name = name;
     this.#keyFilter = keyFilter;
+    if (keyFilter === null)
+      this.at = (when) => ({
+        search: (kind, request, options) => this.#search(kind, request, options, when),
+      });
   }
 
   async upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
@@ -189,13 +196,22 @@ class Forwarding implements ThreadCollection {
     await this.#database.calls.call("delete", call, deadline);
   }
 
-  async search<K extends SearchKind>(
+  search<K extends SearchKind>(
     kind: K,
     request: SearchRequest<K>,
     options?: CallOptions,
   ): Promise<SearchAnswer<K>> {
+    return this.#search(kind, request, options);
+  }
+
+  async #search<K extends SearchKind>(
+    kind: K,
+    request: SearchRequest<K>,
+    options: CallOptions | undefined,
+    when?: When,
+  ): Promise<SearchAnswer<K>> {
     const deadline = Deadline.of(options);
-    if (!isForOwner(kind, request, this.#keyFilter)) {
+    if (when === undefined && !isForOwner(kind, request, this.#keyFilter)) {
       try {
         const known = this.#database.attached(this.#name);
         const collection = known instanceof Promise ? await known : known;
@@ -206,7 +222,7 @@ class Forwarding implements ThreadCollection {
     }
     deadline.check();
     requirePostable(request);
-    const call: SearchCall = { ...this.#of(deadline), kind, request };
+    const call: SearchCall = { ...this.#of(deadline), kind, request, ...(when && { when }) };
     const found = await this.#database.calls.call<PostedResponse[]>("search", call, deadline);
     return answerOf(kind, found.map(receivedResponse));
   }

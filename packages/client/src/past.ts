@@ -1,0 +1,105 @@
+// How does a handle read a collection as it was?
+//
+// It sends the same requests, with the version, or the time, that it is of.
+
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
+import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import type { OperationName } from "./endpoints.ts";
+import type { RecordExport } from "./export.ts";
+import type { RequestParts, Transport } from "./transport.ts";
+
+/** A version, by number, hash or tag, or the one that was current at a time. */
+export type PastOf = { version: number | string; asOf?: never } | { asOf: Date | string; version?: never };
+
+/** Operations whose bodies take a version, and those whose queries do. */
+const inBody: ReadonlySet<OperationName> = new Set<OperationName>([
+  "searchDense",
+  "searchBatchDense",
+  "searchSparse",
+  "searchBatchSparse",
+  "searchText",
+  "searchBatchText",
+  "searchHybrid",
+  "searchBatchHybrid",
+  "recommend",
+  "countVectors",
+  "facetVectors",
+  "scrollVectors",
+  "fetchVectors",
+]);
+const inQuery: ReadonlySet<OperationName> = new Set<OperationName>([
+  "getVector",
+  "vectorExists",
+  "vectorsByDocument",
+  "exportVectors",
+  "neighbors",
+]);
+
+/** A transport that adds the version to each request. */
+export function pastTransport(transport: Transport, past: PastOf): Transport {
+  refuseUnknownOptions(past, ["version", "asOf"]);
+  const { version, asOf } = past;
+  const when = {
+    ...(version !== undefined && { version }),
+    ...(asOf !== undefined && { as_of: asOf instanceof Date ? asOf.toISOString() : asOf }),
+  };
+  const parts = (name: OperationName, given: RequestParts = {}): RequestParts => {
+    if (inBody.has(name)) return { ...given, body: { ...(given.body as object), ...when } };
+    if (inQuery.has(name))
+      return {
+        ...given,
+        query: {
+          ...given.query,
+          ...Object.fromEntries(Object.entries(when).map(([field, value]) => [field, String(value)])),
+        },
+      };
+    throw new QuiverError("invalid_request", `An earlier version only gives reads; ${name} is none.`);
+  };
+  return {
+    runtime: transport.runtime,
+    form: transport.form,
+    retries: transport.retries,
+    request: (name, given) => transport.request(name, parts(name, given)),
+    text: (name, given) => transport.text(name, parts(name, given)),
+    open: (name, given) => transport.open(name, parts(name, given)),
+    close: () => transport.close(),
+  };
+}
+
+/** A record that two versions have differently. */
+export type VersionChange = {
+  op: "added" | "changed" | "removed";
+  id: string;
+  /** As it is at the later version; absent if it was removed. */
+  vector?: VectorRecord;
+};
+
+/**
+ * What differs between two versions of a collection, in order of id; created by `collection.diff()`. The request is sent on the first read.
+ * Can be read once.
+ */
+export class VersionDiff implements AsyncIterable<VersionChange> {
+  readonly #lines: AsyncIterator<string>;
+  #counts: Promise<{ added: number; changed: number; removed: number }> | undefined;
+
+  constructor(lines: RecordExport) {
+    this.#lines = lines[Symbol.asyncIterator]();
+  }
+
+  /** How many records differ, and how. */
+  counts(): Promise<{ added: number; changed: number; removed: number }> {
+    this.#counts ??= this.#lines.next().then(({ value }) => JSON.parse(value));
+    return this.#counts;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<VersionChange> {
+    await this.counts();
+    try {
+      for (let line = await this.#lines.next(); !line.done; line = await this.#lines.next())
+        yield JSON.parse(line.value);
+    } finally {
+      await this.#lines.return?.();
+    }
+  }
+}

@@ -1,0 +1,72 @@
+// How does an earlier version become a collection of its own?
+//
+// Its records, under the same ordinals, are written into an empty store, whose head is that of the version. Everything that can be asked of a
+// collection can then be asked of the version: indexes are built from the records, statistics are those of the version.
+
+import { QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
+import { emptyBytes } from "../base/bytes.ts";
+import type { Reader, Store, Writer } from "../storage/store.ts";
+import { formatBytes } from "./format.ts";
+import { writeHead } from "./head.ts";
+import { denseAt, recordsAt } from "./history.ts";
+import { RecordReader } from "./record.ts";
+import { putRecord } from "./record-entries.ts";
+import { metaKeys } from "./tables.ts";
+import { type VersionEntry, writeVersion } from "./versions.ts";
+
+/** Changed pages of ids and documents that a record causes, about. */
+const pagesBytes = 4_096;
+
+/**
+ * @param onRow called for every record; may throw to cancel the work
+ * @throws version_gone where the records are not all there any more
+ */
+export function copyVersion(reader: Reader, store: Store, entry: VersionEntry, onRow: () => void): void {
+  const counts = { live: 0, dense: 0, sparse: 0, text: 0 };
+  let waiting: ((writer: Writer) => void)[] = [];
+  let bytes = 0;
+  const flush = () => {
+    store.write((writer) => {
+      for (const write of waiting) write(writer);
+    });
+    waiting = [];
+    bytes = 0;
+  };
+  for (const stored of recordsAt(reader, entry)) {
+    const own = stored.record.slice();
+    const { contents } = new RecordReader(own);
+    const dense = contents.dense ? denseAt(reader, stored).slice() : emptyBytes;
+    counts.live++;
+    if (contents.dense) counts.dense++;
+    if (contents.sparse) counts.sparse++;
+    if (contents.text) counts.text++;
+    waiting.push((writer) => putRecord(writer, stored.ordinal, own, dense));
+    bytes += own.length + dense.length + pagesBytes;
+    if (bytes > limits.restoreWriteBytes) flush();
+    onRow();
+  }
+  flush();
+  if (counts.live !== entry.live)
+    throw new QuiverError(
+      "version_gone",
+      `Of version ${entry.version}, ${counts.live} of ${entry.live} records are still there. Read a later version.`,
+      { version: entry.version },
+    );
+  const indexes = reader.get("meta", metaKeys.indexes)?.slice();
+  store.write((writer) => {
+    writer.put("meta", metaKeys.format, formatBytes("collection"));
+    if (indexes !== undefined) writer.put("meta", metaKeys.indexes, indexes);
+    writeVersion(writer, entry);
+    writeHead(writer, {
+      ...counts,
+      version: entry.version,
+      hash: entry.hash,
+      nextOrdinal: entry.firstOrdinal + entry.opened,
+      nextTransaction: 1,
+      openTransaction: 0,
+      sequence: 0,
+      epoch: 0,
+    });
+  });
+}
