@@ -28,7 +28,7 @@ const long = [
   "packages/import/src/{import-from,live}.test.ts",
   "packages/mcp/src/server.test.ts",
   "packages/engine/src/database/{check,snapshots}/*.test.ts",
-  "packages/engine/src/database/{acknowledgement,background,building-inverted,database,deleted-checkpoints,dense,filtered-recall,filtered-search,index-size,keeping-inverted,lagging,matching,memory-budget,overload,restricted,toy-kind}.test.ts",
+  "packages/engine/src/database/{acknowledgement,background,building-inverted,database,deleted-checkpoints,dense,earlier-versions,filtered-recall,filtered-search,index-size,keeping-inverted,lagging,matching,memory-budget,overload,restricted,toy-kind}.test.ts",
   "packages/engine/src/database/threads/threads.test.ts",
   "packages/engine/src/index/dense/{allowed,hnsw-index,hnsw-matrix,node-order,odd-vectors,walk}.test.ts",
   "packages/engine/src/{index/inverted/mutable-buffer,index/inverted/posting-index,index/sparse/long-lists,index/text/text-index,index/text/text-query,query/scroll}.test.ts",

@@ -98,6 +98,11 @@ const campaigns = new Map<string, Program>([
     "readers",
     "100,000 answers of threads that search the collections of others, each compared with brute force",
   ),
+  campaign(
+    "counter",
+    "64 clients increment one counter by conditional writes, while the server is killed",
+    "--figures",
+  ),
   campaign("restart", "100 restarts right after SIGKILL", "--figures"),
   campaign(
     "security",

@@ -10,13 +10,15 @@ const names = [
   "commit:applied",
   "create:synced",
   "drop:out-of-catalog",
+  "history:kept",
   "publish:trimmed",
   "restore:in-catalog",
   "unload:noted",
+  "vacuum:part-gone",
   "write:durable",
 ];
 
-it("[I3] a server that crashes between two steps keeps what it acknowledged, and nothing is half done", async () => {
+it("[I3] [V9] a server that crashes between two steps keeps what it acknowledged, and nothing is half done", async () => {
   expect(failpoints()).toEqual(expect.arrayContaining(names));
   const { reached, records } = await failpointCampaign({ names, passages: [1], seed: 7, lanes: 2 });
   expect(reached).toBe(names.length);

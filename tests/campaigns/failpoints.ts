@@ -10,7 +10,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type QuiverClient, QuiverError } from "@quiverdb/client";
+import { type Collection, type QuiverClient, QuiverError } from "@quiverdb/client";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
 import { canonical, Ledger, type Piece, type PieceState, type Written } from "./crash/ledger.ts";
@@ -157,6 +157,7 @@ class Lane {
       await load.close(work, collection, piece, state(), how);
       await load.remove(work, collection, piece, state());
     }
+    await this.#keepAndForget(collection, point);
     await load.reside(work, collection, false);
     await load.reside(work, collection, true);
     await load.index(work, collection, piece, state(), "dense");
@@ -167,6 +168,20 @@ class Lane {
     await load.dropSnapshots(work, client, piece.collection);
     await load.drop(work, client, piece);
     await load.create(work, client, piece);
+  }
+
+  /** Earlier versions are kept, named, and given up; what nobody can read any more is removed in the background, every few seconds. */
+  async #keepAndForget(collection: Collection, point: string): Promise<void> {
+    const [work, piece] = [this.#load, this.#piece];
+    await collection.setHistory("all", { retries: 0 });
+    const tag = `t${++work.stamp}`;
+    await collection.putTag(tag, undefined, { retries: 0 });
+    await load.upsert(work, collection, piece, piece.state as PieceState);
+    await load.remove(work, collection, piece, piece.state as PieceState);
+    await collection.at({ version: tag }).count();
+    await collection.setHistory({ versions: 1 }, { retries: 0 });
+    await collection.deleteTag(tag, { retries: 0 });
+    if (point.startsWith("vacuum")) await sleep(12_000);
   }
 
   #records(count: number): Written[] {

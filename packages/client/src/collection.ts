@@ -87,6 +87,14 @@ export type PastCollection<Metadata extends object> = Pick<
   | "export"
 >;
 
+/**
+ * On what a write depends. `ifVersion`: it is refused with `version_changed` unless this version is the current one. Such a write is one
+ * request, and is not sent again by itself: after a lost answer, read what is there.
+ */
+export type Condition = { ifVersion?: number };
+
+const oneRequest = { batchRecords: Number.MAX_SAFE_INTEGER, batchBytes: Number.MAX_SAFE_INTEGER };
+
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = CreateDenseIndex;
 
@@ -297,7 +305,8 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * More than `batchRecords` records or `batchBytes` bytes are split into several requests. Each request is atomic, but the call as a whole
    * is not: use a transaction for that. When a request fails, the error's `details.acknowledged` is the number of records, from the first
    * one on, that were acknowledged. Positions in the error (`vectors[1017]`) refer to the records of this call. Requests are repeated after
-   * a lost response: if another writer changes one of the same ids in between, this call's record wins.
+   * a lost response: if another writer changes one of the same ids in between, this call's record wins. With `ifVersion` there is one request,
+   * which is refused with `version_changed` if anything was written since that version.
    *
    * @example
    * ```ts no-run
@@ -309,15 +318,28 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * ]);
    * ```
    */
-  upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
-    return upsertInBatches(records, options, this.#transport.form, (body) =>
-      this.#transport.request("streamingUpsert", { params: this.#params, ...body, call: options }),
+  upsert(
+    records: Records<Metadata>,
+    { ifVersion, ...options }: BatchOptions & CallOptions & Condition = {},
+  ): Promise<UpsertResult> {
+    const isConditional = ifVersion !== undefined;
+    const batching = isConditional ? { ...options, ...oneRequest } : options;
+    const query = isConditional ? { query: { if_version: String(ifVersion) } } : {};
+    const call = isConditional ? { retries: 0, ...options } : options;
+    return upsertInBatches(records, batching, this.#transport.form, (body) =>
+      this.#transport.request("streamingUpsert", { params: this.#params, ...body, ...query, call }),
     );
   }
 
-  /** Deletes a record immediately. @throws QuiverError vector_not_found */
-  async delete(id: string, call: CallOptions = {}): Promise<void> {
-    await this.#transport.request("streamingDelete", { params: { ...this.#params, vector_id: id }, call });
+  /** Deletes a record immediately. @throws QuiverError vector_not_found, version_changed */
+  async delete(id: string, { ifVersion, ...options }: CallOptions & Condition = {}): Promise<void> {
+    const params = { ...this.#params, vector_id: id };
+    const isConditional = ifVersion !== undefined;
+    await this.#transport.request("streamingDelete", {
+      params,
+      ...(isConditional && { query: { if_version: String(ifVersion) } }),
+      call: isConditional ? { retries: 0, ...options } : options,
+    });
   }
 
   /** Reads a record. @throws QuiverError vector_not_found */

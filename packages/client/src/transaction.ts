@@ -11,7 +11,7 @@ import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import { waitForIndexes } from "./indexes-ready.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
-import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
+import type { BatchOptions, CallOptions, RequestParts, Transport } from "./transport.ts";
 import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
@@ -19,6 +19,8 @@ import { type WaitOptions, waitFor } from "./wait.ts";
 export type CommitOptions = CallOptions & {
   /** Also waits until every index is ready with the changes. Searches see them even without this. */
   waitForIndex?: boolean | WaitOptions;
+  /** Refuses the commit with `version_changed` unless this version is the current one; the transaction stays open. */
+  ifVersion?: number;
 };
 
 /**
@@ -80,12 +82,12 @@ export class Transaction<Metadata = AnyMetadata> {
 
   /** Applies all changes atomically. When it resolves, they are durable and every search sees them. */
   async commit(options: CommitOptions = {}): Promise<void> {
-    await this.#end("commitTransaction", ["InProgress", "Complete"], options);
-    if (options.waitForIndex) {
-      const { signal, timeoutMs } = options;
-      await this.waitForIndex(
-        typeof options.waitForIndex === "object" ? options.waitForIndex : { signal, timeoutMs },
-      );
+    const { waitForIndex, ifVersion, ...call } = options;
+    const query = ifVersion === undefined ? {} : { query: { if_version: String(ifVersion) } };
+    await this.#end("commitTransaction", ["InProgress", "Complete"], call, query);
+    if (waitForIndex) {
+      const { signal, timeoutMs } = call;
+      await this.waitForIndex(typeof waitForIndex === "object" ? waitForIndex : { signal, timeoutMs });
     }
   }
 
@@ -142,10 +144,12 @@ export class Transaction<Metadata = AnyMetadata> {
     route: "commitTransaction" | "abortTransaction",
     wanted: readonly string[],
     call: CallOptions,
+    query: Pick<RequestParts, "query"> = {},
   ): Promise<void> {
     try {
       await this.#transport.request(route, {
         params: this.#params,
+        ...query,
         call,
         inDoubt: this.#inDoubt.has(route),
         settle: (error) => this.#settle(error, wanted, call),

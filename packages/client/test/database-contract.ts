@@ -694,6 +694,37 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     });
   });
 
+  it("[V11] a write with a condition is refused when another version is current, and changes nothing", async () => {
+    const collection = await makeCollection({ records: animals });
+    const { version_number: ifVersion } = await collection.currentVersion();
+    await collection.upsert({ id: "cat", text: "x" }, { ifVersion });
+    expect(await codeOf(collection.upsert({ id: "dog", text: "x" }, { ifVersion }))).toEqual([
+      "version_changed",
+      412,
+    ]);
+    expect(await codeOf(collection.delete("cat", { ifVersion }))).toEqual(["version_changed", 412]);
+    expect([await collection.has("cat"), await collection.has("dog")]).toEqual([true, false]);
+    await collection.delete("cat", { ifVersion: ifVersion + 1 });
+    const transaction = await collection.transaction();
+    await transaction.upsert({ id: "dog", text: "x" });
+    expect(await codeOf(transaction.commit({ ifVersion }))).toEqual(["version_changed", 412]);
+    await transaction.commit({ ifVersion: ifVersion + 2 });
+    expect(await collection.has("dog")).toBe(true);
+    // Of many at a time one succeeds.
+    const current = (await collection.currentVersion()).version_number;
+    const codes = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        codeOf(collection.upsert({ id: `n${i}`, text: "x" }, { ifVersion: current })),
+      ),
+    );
+    expect(codes.filter((code) => code === undefined)).toHaveLength(1);
+    expect(codes.filter((code) => code?.[0] === "version_changed")).toHaveLength(7);
+    expect(await codeOf(collection.upsert({ id: "x", text: "x" }, { ifVersion: -1 }))).toEqual([
+      "invalid_request",
+      400,
+    ]);
+  });
+
   it("checks the stored data of a collection", async () => {
     const collection = await makeCollection({ records: animals });
     const report = await collection.check();

@@ -63,6 +63,7 @@ export const errorKinds = {
     "The version can no longer be read; details.oldest_version is the oldest that can, beside those with a tag.",
   ),
   tag_not_found: kind(404, "The collection has no tag of this name."),
+  version_changed: kind(412, "Another version is current than if_version names; nothing was changed."),
   tag_already_exists: kind(409, "The collection has a tag of this name; nothing was changed."),
   unauthorized: kind(401, "The request carries no API key, or one that is not valid."),
   forbidden: kind(403, "The key is valid, but its role or its collections do not allow this request."),

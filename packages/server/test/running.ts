@@ -146,7 +146,13 @@ export async function startTestServer(config: Partial<ServerConfig> = {}): Promi
       const collection_id = name;
       const version = (await call("currentVersion", { collection_id })).json;
       const detail = (await call("getCollection", { collection_id })).json;
-      const transactions = (await call("listTransactions", { collection_id })).json;
+      const listed = (await call("listTransactions", { collection_id })).text;
+      // When each node had indexed a transaction is its own.
+      const transactions = JSON.parse(
+        inCluster
+          ? listed.replaceAll(/"(completed_at|average_throughput|processing_time_seconds)":[^,}]+/g, '"$1":0')
+          : listed,
+      );
       const collections = (await call("listCollections")).json;
       // Their status changes in the background: building goes on, and recall is measured again.
       const found = Object.entries((await call("getIndexes", { collection_id })).json);

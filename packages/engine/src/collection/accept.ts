@@ -23,15 +23,18 @@ import { requireStageable, tooManyVectors } from "./staging.ts";
 import type { IndexedTransaction } from "./transaction.ts";
 import * as transactions from "./transaction.ts";
 
-/** A request that becomes an operation of the log. `keyFilter`: the records that its caller sees; absent: all. */
+/**
+ * A request that becomes an operation of the log. `keyFilter`: the records that its caller sees; absent: all. `ifVersion`: it is refused where
+ * another version is current.
+ */
 export type LoggedRequest =
-  | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
-  | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
+  | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
+  | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
   | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined }
-  | { kind: "commit"; transactionId: string; keyFilter?: WriterKeyFilter | undefined }
+  | { kind: "commit"; transactionId: string; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
   /** Aborts a transaction. With `idleSinceMs`: only if its last operation is not newer than that. */
   | { kind: "abort"; transactionId: string; idleSinceMs?: number }
   /** Ends a transaction that cannot be committed. */
@@ -132,6 +135,16 @@ export function accept(
       requireReadable(reader, head, request.version);
       return request;
   }
+}
+
+/** @param version that is current before the request @throws version_changed */
+export function requireVersion(request: LoggedRequest, version: number): void {
+  if (!("ifVersion" in request) || request.ifVersion === undefined || request.ifVersion === version) return;
+  throw new QuiverError(
+    "version_changed",
+    `The current version is ${version}, not ${request.ifVersion}; nothing was changed. Read again, and decide anew.`,
+    { if_version: request.ifVersion, current_version: version },
+  );
 }
 
 /**

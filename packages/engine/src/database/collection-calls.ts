@@ -17,7 +17,7 @@ import type { Searches } from "./collection/searches.ts";
 import type { CollectionState } from "./collection/state.ts";
 import type { Transactions } from "./collection/transactions.ts";
 import type { Writes } from "./collection/writes.ts";
-import type { Collection, RestrictedCollection } from "./contract.ts";
+import type { Collection, RestrictedCollection, WriteCondition } from "./contract.ts";
 import { discreet } from "./discreet.ts";
 
 /** The parts of a collection, and its description, which is made of several. */
@@ -37,7 +37,12 @@ export type CollectionParts = {
 
 type Encoded = {
   /** Records that another thread has encoded. */
-  upsertEncoded(batch: Uint8Array, records: number, options?: CallOptions): Promise<void>;
+  upsertEncoded(
+    batch: Uint8Array,
+    records: number,
+    options?: CallOptions,
+    condition?: WriteCondition,
+  ): Promise<void>;
 };
 export type CollectionCalls = Collection & Encoded;
 export type RestrictedCalls = RestrictedCollection & Encoded;
@@ -60,9 +65,10 @@ function callsOfEveryone(
     fetch: (request, options) => matches.fetch(request, options, keyFilter),
     search: (kind, request, options) => searches.search(kind, request, options, keyFilter),
 
-    upsert: (vectors, options) => writes.upsert(vectors, options, keyFilter),
-    upsertEncoded: (batch, count, options) => writes.upsertEncoded(batch, count, options, keyFilter),
-    delete: (id, options) => writes.delete(id, options, keyFilter),
+    upsert: (vectors, options, condition) => writes.upsert(vectors, options, keyFilter, condition),
+    upsertEncoded: (batch, count, options, condition) =>
+      writes.upsertEncoded(batch, count, options, keyFilter, condition),
+    delete: (id, options, condition) => writes.delete(id, options, keyFilter, condition),
     deleteMatching: (request, options) => writes.deleteMatching(request, options, keyFilter),
     updateMatching: (request, options) => writes.updateMatching(request, options, keyFilter),
     patch: (id, request, options) => writes.patch(id, request, options, keyFilter),

@@ -263,6 +263,9 @@ export type MemoryUse = {
   budgetBytes: number | undefined;
 };
 
+/** On what a write depends: it is refused where another version is current. */
+export type WriteCondition = { readonly if_version?: number | null };
+
 export interface Collection {
   readonly name: string;
   describe(): Promise<CollectionDetail>;
@@ -272,11 +275,11 @@ export interface Collection {
 
   /**
    * The deadline of a write ends when the writer has it: it is then done and awaited.
-   * @throws indexing_behind, memory_budget_exceeded, deadline_exceeded; nothing was changed
+   * @throws indexing_behind, memory_budget_exceeded, deadline_exceeded, version_changed; nothing was changed
    */
-  upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void>;
-  /** @throws vector_not_found */
-  delete(id: string, options?: CallOptions): Promise<void>;
+  upsert(vectors: readonly VectorWrite[], options?: CallOptions, condition?: WriteCondition): Promise<void>;
+  /** @throws vector_not_found, version_changed */
+  delete(id: string, options?: CallOptions, condition?: WriteCondition): Promise<void>;
   /** @throws vector_not_found */
   get(id: string): StoredVector;
   has(id: string): boolean;
@@ -457,7 +460,7 @@ export interface Transaction {
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void>;
   /** @throws vector_not_found when the id is neither in the collection nor buffered */
   delete(id: string, options?: CallOptions): Promise<void>;
-  commit(options?: CallOptions): Promise<void>;
+  commit(options?: CallOptions, condition?: WriteCondition): Promise<void>;
   abort(options?: CallOptions): Promise<void>;
   /** @throws transaction_not_found */
   status(): TransactionStatus;

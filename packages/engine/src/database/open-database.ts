@@ -148,7 +148,7 @@ export class OpenDatabase implements Database {
       versionsKept: options.versionsKept,
       snapshots: this.snapshots,
     });
-    this.#past = new PastVersions(dataDir, this.collections, this.snapshots.jobs);
+    this.#past = new PastVersions(dataDir, this.collections, this.snapshots.jobs, this.#background);
     this.#changes = new CollectionChanges(this.collections, this.#restores, shared);
   }
 

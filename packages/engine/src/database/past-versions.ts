@@ -7,6 +7,7 @@
 import { rmSync } from "node:fs";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
+import type { Background } from "../base/background.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
 import type { VersionEntry } from "../collection/versions.ts";
 import { collectionDirectory } from "../process/data-directory.ts";
@@ -26,13 +27,15 @@ export class PastVersions {
   readonly #dataDir: string;
   readonly #collections: Collections;
   readonly #jobs: BackupJobs;
+  readonly #background: Background;
   /** By their own internal ids, least recently used first. */
   readonly #opened = new Map<string, Opened>();
   /** Copies are made, and removed, one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(dataDir: string, collections: Collections, jobs: BackupJobs) {
+  constructor(dataDir: string, collections: Collections, jobs: BackupJobs, background: Background) {
     this.#dataDir = dataDir;
+    this.#background = background;
     this.#collections = collections;
     this.#jobs = jobs;
   }
@@ -103,7 +106,8 @@ export class PastVersions {
   #shrink(): void {
     for (const [internalId, { users }] of this.#opened) {
       if (this.#opened.size <= limits.pastVersionsMax) break;
-      if (users === 0) void this.#close(internalId, shrunk);
+      if (users === 0)
+        this.#background.once("closing an earlier version", () => this.#close(internalId, shrunk));
     }
   }
 

@@ -27,6 +27,7 @@ import {
   accept,
   isAlone,
   type LoggedRequest,
+  requireVersion,
   requireWithinLimits,
   type WriteRequest,
 } from "../collection/accept.ts";
@@ -193,7 +194,9 @@ export class Trial {
   ): { ok: true; operation: LogOperation | null } | { ok: false; error: unknown } {
     try {
       const { maxVectors } = this.#options;
-      return { ok: true, operation: accept(this.#writer, this.#application.head, request, maxVectors) };
+      const operation = accept(this.#writer, this.#application.head, request, maxVectors);
+      requireVersion(request, this.#application.version);
+      return { ok: true, operation };
     } catch (error) {
       // Storage errors and corruption are not rejections.
       if (isQuiverError(error) && error.status < 500) return { ok: false, error };

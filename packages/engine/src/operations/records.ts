@@ -37,7 +37,8 @@ const streamingDeletion = {
   keyFilter: "filtered",
   tag: "Streaming",
   status: 204,
-  errors: [404, 500],
+  query: fieldsOf(vector.IfVersion),
+  errors: [404, 412, 500],
 } as const;
 
 export const records = {
@@ -53,11 +54,15 @@ export const records = {
       keyFilter: "filtered",
       tag: "Streaming",
       summary: "Streaming upsert",
-      body: vector.UpsertVectors,
+      body: vector.StreamingUpsert,
+      // For bodies that are records alone.
+      query: fieldsOf(vector.IfVersion),
       answer: Empty,
       records: "vectors",
+      errors: [400, 404, 412, 500],
     },
-    ({ collection, body, options }) => collection.upsert(body.vectors, options),
+    ({ collection, body, query, options }) =>
+      collection.upsert(body.vectors, options, { if_version: body.if_version ?? query.if_version ?? null }),
     {
       vectors: [
         {
@@ -90,7 +95,7 @@ export const records = {
       path: `${collectionPath}/streaming/delete/{vector_id}`,
       summary: "Streaming delete",
     },
-    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+    ({ collection, params, query, options }) => collection.delete(params.vector_id, options, query),
   ),
   streamingDeleteAlias: operation(
     {
@@ -98,7 +103,7 @@ export const records = {
       path: `${collectionPath}/streaming/vectors/{vector_id}`,
       summary: "Streaming delete (alternative path)",
     },
-    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+    ({ collection, params, query, options }) => collection.delete(params.vector_id, options, query),
   ),
   countVectors: operation(
     {

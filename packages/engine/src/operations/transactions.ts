@@ -4,7 +4,7 @@ import { Empty } from "@quiverdb/protocol/shapes/common";
 import * as transaction from "@quiverdb/protocol/shapes/transaction";
 import * as vector from "@quiverdb/protocol/shapes/vector";
 import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
-import { word } from "./parameters.ts";
+import { fieldsOf, word } from "./parameters.ts";
 
 const one = `${collectionPath}/transactions/{transaction_id}` as const;
 const missingIs400 = {
@@ -75,8 +75,10 @@ export const transactions = {
       path: `${one}/commit`,
       ...writing,
       summary: "Commit transaction",
+      query: fieldsOf(vector.IfVersion),
+      errors: [400, 412, 500],
     },
-    ({ transaction, options }) => transaction.commit(options),
+    ({ transaction, query, options }) => transaction.commit(options, query),
   ),
   abortTransaction: operation(
     {

@@ -7,6 +7,11 @@ import { Defaulted, Fields, Maybe } from "./common.ts";
 /** How far back versions are readable. */
 export const History = Type.Unsafe<{ versions: number } | { seconds: number } | "all">({
   type: ["object", "string"],
+  properties: {
+    versions: { type: "integer", minimum: 1 },
+    seconds: { type: "integer", minimum: 1 },
+  },
+  additionalProperties: false,
   description:
     'How far back versions can be read: {"versions": n}, the latest n; {"seconds": s}, those that were current in the last s seconds; "all". null: only the current version, and those with a tag.',
 });

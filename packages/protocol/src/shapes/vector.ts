@@ -92,6 +92,17 @@ export const UpsertVectors = Fields({
   vectors: Type.Array(VectorInput, { description: "Records to create or replace by id, in order." }),
 });
 
+const ifVersion = Maybe(
+  Type.Integer({
+    minimum: 0,
+    description: "Refuses the write with 412 `version_changed` unless this version is the current one.",
+  }),
+);
+
+export const StreamingUpsert = Fields({ ...UpsertVectors.properties, if_version: ifVersion });
+/** The same as a parameter of a query string. */
+export const IfVersion = Fields({ if_version: ifVersion });
+
 const nullable = <T>(schema: Record<string, unknown>) =>
   Type.Unsafe<T | null>({ ...schema, type: [schema.type, "null"] } as unknown as TSchema);
 

@@ -24,11 +24,11 @@ import {
 } from "../../collection/transaction.ts";
 import { readVersion } from "../../collection/versions.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
-import type { Transaction } from "../contract.ts";
+import type { Transaction, WriteCondition } from "../contract.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "../transaction-status.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
-import type { Writes } from "./writes.ts";
+import { conditionOf, type Writes } from "./writes.ts";
 
 /**
  * How long completion times wait to be written, together. On a disk that fails each commit this is the only write of a store that was just
@@ -93,7 +93,7 @@ export class Transactions {
           ),
         ),
       delete: (id, options) => own(() => this.#stageDelete(transactionId, id, options, keyFilter)),
-      commit: (options) => own(() => this.#commit(transactionId, options, keyFilter)),
+      commit: (options, condition) => own(() => this.#commit(transactionId, options, keyFilter, condition)),
       abort: (options) =>
         own(() =>
           this.#state.gate.pass(async () => {
@@ -161,11 +161,13 @@ export class Transactions {
     transactionId: string,
     options: CallOptions | undefined,
     keyFilter: KeyFilter | null,
+    condition?: WriteCondition,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
+      const ifVersion = conditionOf(condition, keyFilter);
       const { value } = await this.#writes.writeRecords(
-        { kind: "commit", transactionId, ...this.#writes.ofKeyFilter(keyFilter) },
+        { kind: "commit", transactionId, ...ifVersion, ...this.#writes.ofKeyFilter(keyFilter) },
         "The commit of a transaction",
         this.#stagedSize(transactionId),
         deadline,

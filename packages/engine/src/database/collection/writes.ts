@@ -4,6 +4,7 @@
 // indexes too far behind, waits or is rejected before the writer gets it.
 
 import { counted } from "@quiverdb/protocol/counted";
+import { fieldError, QuiverError } from "@quiverdb/protocol/errors";
 import { checkFields } from "@quiverdb/protocol/fields";
 import { kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
@@ -32,6 +33,7 @@ import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.t
 import { readFilter } from "../../filter/read-filter.ts";
 import { findVisible, told } from "../../query/filter/warnings.ts";
 import { invalid } from "../../vector/given.ts";
+import type { WriteCondition } from "../contract.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
 
@@ -136,6 +138,7 @@ export class Writes {
     vectors: readonly VectorWrite[],
     options?: CallOptions,
     keyFilter: KeyFilter | null = null,
+    condition?: WriteCondition,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       const deadline = Deadline.of(options);
@@ -146,6 +149,7 @@ export class Writes {
         vectors.length,
         deadline,
         keyFilter,
+        condition,
       );
     });
   }
@@ -156,8 +160,11 @@ export class Writes {
     records: number,
     options?: CallOptions,
     keyFilter: KeyFilter | null = null,
+    condition?: WriteCondition,
   ): Promise<void> {
-    return this.#state.gate.pass(() => this.#upsertBatch(batch, records, Deadline.of(options), keyFilter));
+    return this.#state.gate.pass(() =>
+      this.#upsertBatch(batch, records, Deadline.of(options), keyFilter, condition),
+    );
   }
 
   /** The filter of a caller as it accompanies a request. */
@@ -170,13 +177,15 @@ export class Writes {
     records: number,
     deadline: Deadline,
     keyFilter: KeyFilter | null,
+    condition?: WriteCondition,
   ): Promise<void> {
+    const ifVersion = conditionOf(condition, keyFilter);
     if (batch.length === 0) return;
     const admitted = this.#indexesTakeMore(records, deadline);
     if (admitted) await admitted;
     const size = { records, bytes: batch.length };
     await this.writeRecords(
-      { kind: "upsert", batch, ...this.ofKeyFilter(keyFilter) },
+      { kind: "upsert", batch, ...ifVersion, ...this.ofKeyFilter(keyFilter) },
       `Writing ${counted(records, "record")}`,
       size,
       deadline,
@@ -301,14 +310,38 @@ export class Writes {
     }
   }
 
-  delete(id: string, options?: CallOptions, keyFilter: KeyFilter | null = null): Promise<void> {
+  delete(
+    id: string,
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+    condition?: WriteCondition,
+  ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
       const batch = encodeDelete(id);
-      const request = { kind: "delete", batch, ...this.ofKeyFilter(keyFilter) } as const;
+      const ifVersion = conditionOf(condition, keyFilter);
+      const request = { kind: "delete", batch, ...ifVersion, ...this.ofKeyFilter(keyFilter) } as const;
       await this.#writeVersion(request, batch.length, Deadline.of(options));
     });
   }
+}
+
+/** The condition of a write as its request has it. @throws forbidden: numbers of versions tell of the writes of others */
+export function conditionOf(
+  condition: WriteCondition | undefined,
+  keyFilter: KeyFilter | null,
+): { ifVersion?: number } {
+  const { if_version: ifVersion } = condition ?? {};
+  if (ifVersion == null) return {};
+  if (!Number.isSafeInteger(ifVersion) || ifVersion < 0)
+    throw fieldError(
+      "if_version",
+      "the number of a version",
+      String(ifVersion).slice(0, 80),
+      `if_version must be the number of a version; received ${String(ifVersion).slice(0, 80)}.`,
+    );
+  if (keyFilter === null) return { ifVersion };
+  throw new QuiverError("forbidden", "A key with a filter cannot depend on a version. Leave out if_version.");
 }
 
 /** The JSON text of a patch. */

@@ -17,6 +17,7 @@ import type { When } from "../../collection/history.ts";
 import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
 import type { SearchKind } from "../../query/plan.ts";
 import type { SharedView } from "../../views/view.ts";
+import type { WriteCondition } from "../contract.ts";
 
 /** What a thread needs to search a collection. */
 export type Attachable = {
@@ -62,8 +63,8 @@ export type ViewAnswer = ({ lease: number } & Pick<AcquiredView, "posted" | "mat
 /** `keyFilter`: the filter of the records that the caller sees; null: all. */
 type OfCaller = { name: string; keyFilter: Filter | null; caller: Caller };
 export type SearchCall = OfCaller & { kind: SearchKind; request: object; when?: When };
-export type UpsertCall = OfCaller & { batch: Uint8Array; records: number };
-export type DeleteCall = OfCaller & { id: string };
+export type UpsertCall = OfCaller & { batch: Uint8Array; records: number; condition?: WriteCondition };
+export type DeleteCall = OfCaller & { id: string; condition?: WriteCondition };
 
 // ---- What do serving threads know of a collection without asking its owner?
 //

@@ -54,10 +54,15 @@ export class ThreadsOwner {
       view: (call: ViewCall, context) => this.#view(call, limitsOf(call.caller, context), slot),
       release: ({ lease }: { lease: number }) => release(this.#leasesOf(slot), lease),
       search: (call: SearchCall, context) => this.#search(call, limitsOf(call.caller, context)),
-      upsert: ({ batch, records, ...of }: UpsertCall, context) =>
-        this.#collectionOf(of).upsertEncoded(batch, records, limitsOf(of.caller, context, recheck)),
-      delete: ({ id, ...of }: DeleteCall, context) =>
-        this.#collectionOf(of).delete(id, limitsOf(of.caller, context, recheck)),
+      upsert: ({ batch, records, condition, ...of }: UpsertCall, context) =>
+        this.#collectionOf(of).upsertEncoded(
+          batch,
+          records,
+          limitsOf(of.caller, context, recheck),
+          condition,
+        ),
+      delete: ({ id, condition, ...of }: DeleteCall, context) =>
+        this.#collectionOf(of).delete(id, limitsOf(of.caller, context, recheck), condition),
     };
   }
 

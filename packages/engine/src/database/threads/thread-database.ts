@@ -20,7 +20,7 @@ import { answerOf, type SearchAnswer, type SearchKind, type SearchRequest } from
 import { type PostedResponse, receivedResponse } from "../../query/result.ts";
 import type { Calls, Handlers } from "../../runtime/calls.ts";
 import { storageError } from "../../storage/disk-error.ts";
-import type { Collection } from "../contract.ts";
+import type { Collection, WriteCondition } from "../contract.ts";
 import { discreetError } from "../discreet.ts";
 import { AttachedCollection, callerOf } from "./attached-collection.ts";
 import { NeedsOwner } from "./attached-view.ts";
@@ -170,7 +170,11 @@ class Forwarding implements ThreadCollection {
       });
   }
 
-  async upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void> {
+  async upsert(
+    vectors: readonly VectorWrite[],
+    options?: CallOptions,
+    condition?: WriteCondition,
+  ): Promise<void> {
     const deadline = Deadline.of(options);
     const known = this.#database.attached(this.#name);
     const { definition } = known instanceof Promise ? await known : known;
@@ -181,7 +185,7 @@ class Forwarding implements ThreadCollection {
     // It moves to the owner. Of a part of a larger memory, all of it would be posted.
     const isWhole = batch.buffer.byteLength === batch.byteLength;
     const own = isWhole ? batch : new Uint8Array(batch);
-    const call: UpsertCall = { ...this.#of(deadline), batch: own, records };
+    const call: UpsertCall = { ...this.#of(deadline), batch: own, records, ...(condition && { condition }) };
     await this.#database.calls.call("upsert", call, deadline, [call.batch.buffer as ArrayBuffer]);
   }
 
@@ -189,10 +193,10 @@ class Forwarding implements ThreadCollection {
     return { name: this.#name, keyFilter: this.#keyFilter?.given ?? null, caller: callerOf(deadline) };
   }
 
-  async delete(id: string, options?: CallOptions): Promise<void> {
+  async delete(id: string, options?: CallOptions, condition?: WriteCondition): Promise<void> {
     const deadline = Deadline.of(options);
     deadline.check();
-    const call: DeleteCall = { ...this.#of(deadline), id };
+    const call: DeleteCall = { ...this.#of(deadline), id, ...(condition && { condition }) };
     await this.#database.calls.call("delete", call, deadline);
   }
 
