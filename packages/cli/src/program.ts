@@ -71,7 +71,7 @@ const commands: readonly Entry[] = [
   entry("delete", "delete the records that match a filter, all at once", async () =>
     (await import("./commands/matching.ts")).deleteCommand(),
   ),
-  entry("versions", "versions of a collection: list, keep, tag, compare, restore", async () =>
+  entry("versions", "versions of a collection: list, keep, tag, compare, restore, copy", async () =>
     (await import("./commands/versions.ts")).versionsCommand(),
   ),
   entry("transactions", "list transactions, commit or abort one", async () =>

@@ -45,7 +45,7 @@ import {
 } from "./filter-types.ts";
 import { waitForIndexes } from "./indexes-ready.ts";
 import { checkFilter, jsonText } from "./json.ts";
-import { type PastOf, pastTransport, VersionDiff } from "./past.ts";
+import { fieldsOf, type PastOf, pastTransport, VersionDiff } from "./past.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
@@ -590,6 +590,21 @@ export class Collection<Metadata extends object = AnyMetadata> {
   restoreVersion(version: number | string, call: CallOptions = {}): Promise<Version> {
     const params = { ...this.#params, version: String(version) };
     return this.#transport.request("restoreVersion", { params, call });
+  }
+
+  /**
+   * Makes a collection of this one, or of an earlier version, under another name, with its indexes; the original stays. The copy continues the
+   * versions, and `describe()` says its origin.
+   * @param past `version` or `asOf`; default: the current version
+   */
+  async copy(
+    name: string,
+    past: Partial<PastOf> = {},
+    call: CallOptions = {},
+  ): Promise<Collection<Metadata>> {
+    const body = { name, ...fieldsOf(past) };
+    await this.#transport.request("copyCollection", { params: this.#params, body, call });
+    return new Collection<Metadata>(this.#transport, name);
   }
 
   /**

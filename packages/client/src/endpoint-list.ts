@@ -22,6 +22,7 @@ export const endpoints = {
   loadedCollections: { method: "GET", path: "/vectordb/collections/loaded", repeat: "always" },
   getCollection: { method: "GET", path: "/vectordb/collections/{collection_id}", repeat: "always" },
   patchCollection: { method: "PATCH", path: "/vectordb/collections/{collection_id}", repeat: "always" },
+  copyCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/copy", repeat: "refused" },
   deleteCollection: { method: "DELETE", path: "/vectordb/collections/{collection_id}", repeat: "always", done: "collection_not_found" },
   checkCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/check", repeat: "always" },
   loadCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/load", repeat: "always" },
@@ -102,6 +103,7 @@ export type Answers = {
   loadedCollections: collection.LoadedCollections;
   getCollection: collection.CollectionDetail;
   patchCollection: collection.CollectionDetail;
+  copyCollection: snapshot.RestoredCollection;
   deleteCollection: undefined;
   checkCollection: check.CheckReport;
   loadCollection: collection.CollectionDetail;

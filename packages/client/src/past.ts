@@ -36,14 +36,19 @@ const inQuery: ReadonlySet<OperationName> = new Set<OperationName>([
   "neighbors",
 ]);
 
-/** A transport that adds the version to each request. */
-export function pastTransport(transport: Transport, past: PastOf): Transport {
+/** The version as fields of a request. */
+export function fieldsOf(past: Partial<PastOf>): { version?: number | string; as_of?: string } {
   refuseUnknownOptions(past, ["version", "asOf"]);
   const { version, asOf } = past;
-  const when = {
+  return {
     ...(version !== undefined && { version }),
     ...(asOf !== undefined && { as_of: asOf instanceof Date ? asOf.toISOString() : asOf }),
   };
+}
+
+/** A transport that adds the version to each request. */
+export function pastTransport(transport: Transport, past: PastOf): Transport {
+  const when = fieldsOf(past);
   const parts = (name: OperationName, given: RequestParts = {}): RequestParts => {
     if (inBody.has(name)) return { ...given, body: { ...(given.body as object), ...when } };
     if (inQuery.has(name))

@@ -694,6 +694,31 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     });
   });
 
+  it("[V12] a copy has the records and indexes of a version, and lives on by itself", async () => {
+    const collection = await makeCollection({ records: animals });
+    const { version_number: version, hash } = await collection.currentVersion();
+    await collection.setHistory("all");
+    await collection.delete("ant");
+    const copy = await collection.copy(`${collection.name}-then`, { version });
+    expect(await copy.describe()).toMatchObject({
+      vectors_count: 3,
+      config: { history: "all" },
+      origin: { name: collection.name, version, hash },
+    });
+    expect(await copy.currentVersion()).toMatchObject({ version_number: version, hash });
+    expect((await copy.search.text({ query: "ants" })).results).toMatchObject([{ id: "ant" }]);
+    await copy.delete("bee");
+    expect([await copy.count(), await collection.count()]).toEqual([2, 2]);
+    expect(await copy.at({ version }).count()).toBe(3);
+    expect((await copy.check()).findings).toEqual([]);
+    const now = await collection.copy(`${collection.name}-now`);
+    expect(await now.count()).toBe(2);
+    expect(await codeOf(collection.copy(copy.name))).toEqual(["collection_already_exists", 409]);
+    expect(await codeOf(collection.copy("x/y"))).toEqual(["invalid_name", 400]);
+    expect(await codeOf(collection.copy("later", { version: 99 }))).toEqual(["version_not_found", 404]);
+    for (const each of [copy, now]) await each.drop();
+  });
+
   it("[V11] a write with a condition is refused when another version is current, and changes nothing", async () => {
     const collection = await makeCollection({ records: animals });
     const { version_number: ifVersion } = await collection.currentVersion();

@@ -1038,6 +1038,7 @@ const bodies: Partial<Record<OperationName, unknown>> = {
   patchCollection: { config: { history: "all" } },
   putCurrentVersion: { version: 1 },
   putTag: { version: 1 },
+  copyCollection: { name: "copy" },
   countVectors: {},
   facetVectors: { field: "color" },
   scrollVectors: {},

@@ -24,6 +24,7 @@ const filtered = (Object.keys(operations) as OperationName[]).filter(
 const closed: readonly OperationName[] = [
   "createCollection",
   "patchCollection",
+  "copyCollection",
   "deleteCollection",
   "checkCollection",
   "loadCollection",

@@ -57,6 +57,14 @@ export function versionsCommand(): Command {
       printLine(`Version ${made.version_number} has ${countOf(made.vector_count, "record")}.`);
     },
   );
+  act("copy", "make a collection of a version, under another name", "<name>", "[version]").action(
+    async (from: string, name: string, version: string | undefined, options: ConnectionOptions) => {
+      const copy = await (await handle(from, options)).copy(name, version === undefined ? {} : { version });
+      const { origin, vectors_count } = await copy.describe();
+      if (options.json) return printJson({ name, origin, records: vectors_count });
+      printLine(`${JSON.stringify(name)} has ${countOf(vectors_count, "record")}.`);
+    },
+  );
   act("diff", "what differs between two versions, by id", "<from>", "<to>").action(
     async (name: string, from: string, to: string, options: ConnectionOptions) => {
       const diff = (await handle(name, options)).diff(from, to);

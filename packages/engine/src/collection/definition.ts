@@ -28,6 +28,8 @@ export type CollectionDefinition = {
   storeRawText: boolean;
   /** How far back versions were readable when it was created; absent: not at all. The store has what holds now (history.ts). */
   history?: HistoryPolicy;
+  /** Of a copy: which version of which collection it began as. */
+  origin?: { name: string; version: number; hash: string };
 };
 
 /** @throws invalid_name */

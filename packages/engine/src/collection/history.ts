@@ -72,10 +72,17 @@ const begun = ({ version }: Head): History => ({
   tagged: -1,
 });
 
-/** What a new collection has. */
-export const historyOf = (policy: HistoryPolicy): Uint8Array =>
+/** What a collection has that begins with a version. */
+export const historyOf = (policy: HistoryPolicy, version = 0): Uint8Array =>
   utf8(
-    JSON.stringify({ policy, oldest: 0, vacuumed: 0, part: 0, sweep: null, tagged: -1 } satisfies History),
+    JSON.stringify({
+      policy,
+      oldest: version,
+      vacuumed: version,
+      part: 0,
+      sweep: null,
+      tagged: -1,
+    } satisfies History),
   );
 
 /** How far back versions are readable from now on. A version that was readable can be so no longer; none becomes readable. */

@@ -9,7 +9,7 @@ import { emptyBytes } from "../base/bytes.ts";
 import type { Reader, Store, Writer } from "../storage/store.ts";
 import { formatBytes } from "./format.ts";
 import { writeHead } from "./head.ts";
-import { denseAt, recordsAt } from "./history.ts";
+import { denseAt, type HistoryPolicy, historyOf, recordsAt } from "./history.ts";
 import { RecordReader } from "./record.ts";
 import { putRecord } from "./record-entries.ts";
 import { metaKeys } from "./tables.ts";
@@ -19,10 +19,17 @@ import { type VersionEntry, writeVersion } from "./versions.ts";
 const pagesBytes = 4_096;
 
 /**
+ * @param history what the copy keeps of its own versions
  * @param onRow called for every record; may throw to cancel the work
  * @throws version_gone where the records are not all there any more
  */
-export function copyVersion(reader: Reader, store: Store, entry: VersionEntry, onRow: () => void): void {
+export function copyVersion(
+  reader: Reader,
+  store: Store,
+  entry: VersionEntry,
+  history: HistoryPolicy | null,
+  onRow: () => void,
+): void {
   const counts = { live: 0, dense: 0, sparse: 0, text: 0 };
   let waiting: ((writer: Writer) => void)[] = [];
   let bytes = 0;
@@ -57,6 +64,7 @@ export function copyVersion(reader: Reader, store: Store, entry: VersionEntry, o
   store.write((writer) => {
     writer.put("meta", metaKeys.format, formatBytes("collection"));
     if (indexes !== undefined) writer.put("meta", metaKeys.indexes, indexes);
+    if (history !== null) writer.put("meta", metaKeys.history, historyOf(history, entry.version));
     writeVersion(writer, entry);
     writeHead(writer, {
       ...counts,

@@ -6,8 +6,10 @@ import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
+import type { HistoryPolicy, When } from "../collection/history.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
 import { type Place, readPlace } from "../collection/place.ts";
+import type { VersionEntry } from "../collection/versions.ts";
 import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../process/data-directory.ts";
 import type { ReadTransaction } from "../storage/store.ts";
@@ -127,6 +129,7 @@ export class OpenCollection {
   }
 
   async #describe(): Promise<CollectionDetail> {
+    const { origin } = this.#state.definition;
     const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
     const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
     const history = this.#parts.earlier.policy;
@@ -143,6 +146,7 @@ export class OpenCollection {
         ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
       },
       store_raw_text: storeRawText,
+      ...(origin && { origin }),
       vectors_count: this.#state.readServed((_, head) => head.live),
       loaded: this.#state.isLoaded,
       disk_bytes: await this.diskBytes(),
@@ -300,6 +304,12 @@ export class OpenCollection {
   /** Reads one state of its store, until `release`. */
   beginRead(): ReadTransaction {
     return this.#state.store.beginRead();
+  }
+
+  /** The version that is asked for, and how far back versions are kept. @throws version_gone, version_not_found, tag_not_found */
+  versionAt(when: When): { version: VersionEntry; history: HistoryPolicy | null } {
+    const { earlier } = this.#parts;
+    return { version: earlier.entryAt(when), history: earlier.policy ?? null };
   }
 
   /** Removes what earlier versions had that nobody can read any more. */

@@ -130,6 +130,11 @@ export interface Database {
     request: RestoreCollection,
     reaches?: (snapshot: Snapshot) => boolean,
   ): Promise<RestoredCollection>;
+  /**
+   * Makes a collection of a version of another one, with its indexes; it remembers its origin, and continues its versions.
+   * @throws collection_not_found, collection_already_exists, version_gone, version_not_found, storage_full
+   */
+  copyCollection(name: string, when: When, as: string): Promise<RestoredCollection>;
   statistics(): DatabaseStatistics;
   /** What the data directory takes on the disk; the files are looked at when it is called. */
   diskUse(): Promise<DiskUse>;

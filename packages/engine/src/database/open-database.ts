@@ -42,6 +42,7 @@ import type {
   DatabaseStatistics,
   DiskUse,
   RestrictedDatabase,
+  When,
 } from "./contract.ts";
 import { failingTasks, loggedBackground } from "./failing-tasks.ts";
 import { LimitedWork } from "./limited-work.ts";
@@ -305,6 +306,15 @@ export class OpenDatabase implements Database {
   ): Promise<RestoredCollection> {
     this.#assertOpen();
     return this.#restores.restore(name, request, reaches);
+  }
+
+  async copyCollection(name: string, when: When, as: string): Promise<RestoredCollection> {
+    this.#assertOpen();
+    const collection = this.collections.find(name);
+    const { version, history } = collection.versionAt(when);
+    return collection.workAside((_, closing) =>
+      this.#restores.copy(collection.entry, version, history, as, closing),
+    );
   }
 
   // ---- Maintenance

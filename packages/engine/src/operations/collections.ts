@@ -1,7 +1,10 @@
 // Which operations are there on collections as a whole?
 
+import { QuiverError } from "@quiverdb/protocol/errors";
 import * as check from "@quiverdb/protocol/shapes/check";
 import * as shape from "@quiverdb/protocol/shapes/collection";
+import { RestoredCollection } from "@quiverdb/protocol/shapes/snapshot";
+import { AtVersion } from "@quiverdb/protocol/shapes/version";
 import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
 
 export const collections = {
@@ -108,6 +111,27 @@ export const collections = {
     { config: { history: null } },
     { config: { history: "all" } },
     { config: { history: { versions: 1_000 } } },
+  ),
+  copyCollection: operation(
+    {
+      method: "POST",
+      path: `${collectionPath}/copy`,
+      repeat: "refused",
+      work: "administration",
+      role: "write",
+      audited: ["name", "version", "as_of"],
+      tag: "Collections",
+      summary: "Copy a version of the collection as a collection of another name, with its indexes",
+      body: AtVersion(shape.CopyCollection),
+      status: 201,
+      answer: RestoredCollection,
+      errors: [400, 404, 409, 410, 500, 507],
+    },
+    ({ database, params, body: { name, ...when }, reaches }) => {
+      if (reaches(name)) return database.copyCollection(params.collection_id, when, name);
+      throw new QuiverError("forbidden", `The key may not create a collection '${name.slice(0, 80)}'.`);
+    },
+    { name: "articles-copy" },
   ),
   deleteCollection: operation(
     {

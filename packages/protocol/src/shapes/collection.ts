@@ -39,6 +39,11 @@ export const CollectionConfig = Fields(
   { description: "Limits of the collection; an empty object for none." },
 );
 
+export const CopyCollection = Fields(
+  { name: Type.String({ description: "Name of the copy." }) },
+  { description: "What is made of a version of the collection." },
+);
+
 export const PatchCollection = Fields(
   { config: Fields({ history: Maybe(History) }) },
   { description: "What changes; history null: versions are no longer kept." },
@@ -154,6 +159,12 @@ export const CollectionDetail = Type.Object(
       { description: "The limits of the collection." },
     ),
     store_raw_text: Type.Boolean({ description: "Whether texts can be returned." }),
+    origin: Type.Optional(
+      Type.Object(
+        { name: Type.String(), version: Type.Integer(), hash: Type.String() },
+        { description: "Of a copy: the collection and its version as which it began." },
+      ),
+    ),
     vectors_count: Type.Integer({ description: "Live vectors at the current version." }),
     loaded: Type.Boolean({ description: "Whether the collection's indexes are in memory." }),
     disk_bytes: Type.Optional(
@@ -172,6 +183,7 @@ export const LoadedCollections = Type.Array(Type.String());
 export const CollectionUnloaded = Type.String();
 
 export type History = Static<typeof History>;
+export type CopyCollection = Static<typeof CopyCollection>;
 export type PatchCollection = Static<typeof PatchCollection>;
 export type CreateCollection = Static<typeof CreateCollection>;
 export type CollectionCreated = Static<typeof CollectionCreated>;

@@ -11,6 +11,7 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { readIndexDefinitions } from "../../collection/apply.ts";
 import { historyPolicy } from "../../collection/definition.ts";
+import { readHead } from "../../collection/head.ts";
 import {
   checkTagName,
   type HistoryPolicy,
@@ -86,6 +87,14 @@ export class EarlierVersions {
 
   #entryAt(readTxn: ReadTransaction, when: When): VersionEntry {
     return versionAt(readTxn, when, this.#state.dependencies.clock());
+  }
+
+  /** The version that is asked for; without, the current one. */
+  entryAt(when: When): VersionEntry {
+    return this.#read((readTxn) => {
+      const isAny = when.version == null && when.as_of == null;
+      return this.#entryAt(readTxn, isAny ? { version: readHead(readTxn).version } : when);
+    });
   }
 
   async #use<T>(when: When, act: (calls: Collection) => Promise<T>): Promise<T> {

@@ -9,6 +9,7 @@ import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { invariant } from "../../base/invariant.ts";
+import type { HistoryPolicy } from "../../collection/history.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { copyVersion } from "../../collection/version-copy.ts";
 import type { VersionEntry } from "../../collection/versions.ts";
@@ -28,7 +29,13 @@ export type BackupJob =
   /** Verifies a chain of files, and only then builds a store from them in an unused directory. */
   | { kind: "restore"; paths: readonly string[]; directory: string; versionsKept: number }
   /** Writes an earlier version of a store as a store in an unused directory. */
-  | { kind: "copyVersion"; from: string; directory: string; entry: VersionEntry };
+  | {
+      kind: "copyVersion";
+      from: string;
+      directory: string;
+      entry: VersionEntry;
+      history: HistoryPolicy | null;
+    };
 
 export type BackupStart = { cancelled: Int32Array<SharedArrayBuffer> };
 
@@ -123,13 +130,18 @@ async function restore({
   });
 }
 
-async function copy({ from, directory, entry }: Extract<BackupJob, { kind: "copyVersion" }>): Promise<null> {
+async function copy({
+  from,
+  directory,
+  entry,
+  history,
+}: Extract<BackupJob, { kind: "copyVersion" }>): Promise<null> {
   let done = 0;
   await withStore(from, (source) =>
     withStore(directory, (store) => {
       const readTxn = source.beginRead();
       try {
-        copyVersion(readTxn, store, entry, () => step(() => ++done / entry.live));
+        copyVersion(readTxn, store, entry, history, () => step(() => ++done / entry.live));
       } finally {
         readTxn.release();
       }

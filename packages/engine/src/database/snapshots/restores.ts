@@ -12,14 +12,18 @@ import {
   type Snapshot,
 } from "@quiverdb/protocol/shapes/snapshot";
 import type { Background } from "../../base/background.ts";
+import { toHex } from "../../base/bytes.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { type CatalogEntry, checkCollectionName } from "../../collection/definition.ts";
+import type { HistoryPolicy } from "../../collection/history.ts";
+import type { VersionEntry } from "../../collection/versions.ts";
 import { collectGarbage } from "../../process/collect-garbage.ts";
 import {
   collectionDirectory,
   collectionsDirectory,
   removeCollectionDirectory,
   syncDirectory,
+  syncStore,
 } from "../../process/data-directory.ts";
 import type { Writer } from "../../runtime/writer.ts";
 import { alreadyExists } from "../catalog.ts";
@@ -79,29 +83,89 @@ export class Restores {
     checkFields(RestoreCollection, request);
     checkCollectionName(name);
     const paths = this.#dependencies.snapshots.pathsOf(request.snapshots, reaches);
-    if (this.#collections.changing.has(name) || this.#restoring.has(name))
-      throw alreadyExists(name, "It is being created, deleted or restored just now.");
+    this.#requireQuiet(name);
     if (this.#collections.isTaken(name) && request.overwrite !== true)
       throw alreadyExists(name, "Restore under another name, or with overwrite: true to replace it.");
     // A damaged collection may be replaced, unless its directory is unknown.
     const aside = this.#collections.quarantined.get(name);
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
     if (!this.#collections.isTaken(name)) this.#collections.requireRoom(name);
-    const leave = this.#dependencies.snapshots.jobs.enter();
-    const controller = new AbortController();
-    const restored = this.#run(name, paths, controller.signal);
-    this.#restoring.set(name, { controller, done: restored.catch(() => undefined) });
     try {
-      return await restored;
+      return await this.#watched(name, (signal) => this.#run(name, paths, signal));
     } catch (error) {
       // The snapshot was deleted while the restore opened its file: that is not a failure of the disk.
       if (isQuiverError(error, "storage_failed"))
         this.#dependencies.snapshots.pathsOf(request.snapshots, reaches);
       throw error;
+    }
+  }
+
+  #requireQuiet(name: string): void {
+    if (this.#collections.changing.has(name) || this.#restoring.has(name))
+      throw alreadyExists(name, "It is being created, deleted or restored just now.");
+  }
+
+  /** Runs what makes a collection of this name, which its deletion and the end of the database abort. */
+  async #watched<T>(name: string, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const leave = this.#dependencies.snapshots.jobs.enter();
+    const controller = new AbortController();
+    const made = run(controller.signal);
+    this.#restoring.set(name, { controller, done: made.catch(() => undefined) });
+    try {
+      return await made;
     } finally {
       this.#restoring.delete(name);
       leave();
     }
+  }
+
+  /**
+   * Makes a collection of a version of another one.
+   * @param history what it keeps of its own versions
+   * @param closing aborts it when the other one is closed
+   */
+  async copy(
+    from: CatalogEntry,
+    version: VersionEntry,
+    history: HistoryPolicy | null,
+    name: string,
+    closing: AbortSignal,
+  ): Promise<RestoredCollection> {
+    checkCollectionName(name);
+    this.#requireQuiet(name);
+    if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
+    this.#collections.requireRoom(name);
+    const { dataDir, snapshots } = this.#dependencies;
+    const internalId = `c${randomBytes(12).toString("hex")}`;
+    const directory = collectionDirectory(dataDir, internalId);
+    const hash = toHex(version.hash);
+    const { history: _, ...definition } = from.definition;
+    return this.#watched(name, (ended) => {
+      const signal = AbortSignal.any([ended, closing]);
+      return this.#making(
+        internalId,
+        async () => {
+          await snapshots.jobs.run(
+            {
+              kind: "copyVersion",
+              from: collectionDirectory(dataDir, from.internalId),
+              directory,
+              entry: version,
+              history,
+            },
+            signal,
+          );
+          syncStore(directory);
+          const origin = { name: definition.name, version: version.version, hash };
+          const made = { ...definition, ...(history !== null && { history }), name, origin };
+          return {
+            entry: this.#collections.newEntry(made, internalId),
+            made: { name, version_number: version.version, hash, vector_count: version.live },
+          };
+        },
+        signal,
+      );
+    });
   }
 
   async #run(name: string, paths: readonly string[], signal: AbortSignal): Promise<RestoredCollection> {
