@@ -324,10 +324,10 @@ describe("paths", () => {
     }
     const wrong: [string, string, string][] = [
       ["PUT", "/vectordb/collections", "GET, HEAD, POST"],
-      ["PATCH", "/vectordb/collections/c", "DELETE, GET, HEAD"],
+      ["PUT", "/vectordb/collections/c", "DELETE, GET, HEAD, PATCH"],
       ["GET", upsertPath, "POST"],
       ["POST", "/vectordb/collections/c/vectors/a", "DELETE, GET, HEAD, PATCH"],
-      ["POST", "/vectordb/collections/loaded", "DELETE, GET, HEAD"],
+      ["POST", "/vectordb/collections/loaded", "DELETE, GET, HEAD, PATCH"],
       ["OPTIONS", "/vectordb/collections", "GET, HEAD, POST"],
       ["POST", "/health/live", "GET, HEAD"],
       ["DELETE", "/metrics", "GET, HEAD"],

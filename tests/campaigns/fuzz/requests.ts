@@ -168,6 +168,9 @@ function segmentsFor(parameter: string, grounds: Grounds): fc.Arbitrary<string> 
     snapshot_id: [lastSnapshot, lastSnapshot, lastSnapshot, "absent"],
     key_id: [lastKey, lastKey, "absent"],
     version_hash: [grounds.versionHash, "current"],
+    version: ["0", "1", "2", grounds.versionHash, "kept"],
+    other: ["0", "1", "2", grounds.versionHash, "kept"],
+    tag: ["kept", "kept", "absent"],
     field: ["n", "a.b", "id", "\\id", "a\\", "missing"],
     index_type: ["dense", "sparse", "tf_idf", "tf-idf"],
   };

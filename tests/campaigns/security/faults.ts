@@ -14,6 +14,7 @@ const broken = [
   "deleteCollection",
   "snapshots",
   "restoreCollection",
+  "copyCollection",
 ];
 
 /** Lets every call of the engine fail, with a message that must not be exposed. @returns the tested endpoints */

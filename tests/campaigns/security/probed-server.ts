@@ -115,6 +115,10 @@ export const collectionBody = (name: unknown) => ({
 /** A valid body for each route, for a collection that was created with `collectionBody`. */
 export const bodies: Partial<Record<OperationName, unknown>> = {
   createCollection: collectionBody("made"),
+  patchCollection: { config: { history: null } },
+  copyCollection: { name: "copied" },
+  putCurrentVersion: { version: 0 },
+  putTag: { version: 0 },
   createDenseIndex: {
     name: "dense",
     distance_metric_type: "cosine",
