@@ -32,7 +32,13 @@ import type {
 } from "@quiverdb/protocol/shapes/snapshot";
 import type { TransactionList } from "@quiverdb/protocol/shapes/transaction";
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
-import type { RecordHistory, Tag, Version, VersionList } from "@quiverdb/protocol/shapes/version";
+import type {
+  ChangesPage,
+  RecordHistory,
+  Tag,
+  Version,
+  VersionList,
+} from "@quiverdb/protocol/shapes/version";
 import { RecordExport } from "./export.ts";
 import {
   type AnyMetadata,
@@ -628,6 +634,38 @@ export class Collection<Metadata extends object = AnyMetadata> {
         return { response, request: "The comparison of two versions", signal: call.signal };
       }),
     );
+  }
+
+  /**
+   * A page of what has changed since a version, in order: written records, and ids of deleted ones. Without history, states that were replaced
+   * since are left out.
+   * @param options `since`: a version (default 0), or the `next` of a page; `waitMs`: how long an empty page waits for a write
+   * @throws QuiverError version_gone if the change log no longer reaches back so far
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiverdb/client";
+   * declare const collection: Collection;
+   * declare const kept: { load(): Promise<string>; save(place: string): Promise<void> };
+   * for (let since = await kept.load(); ; ) {
+   *   const { changes, next } = await collection.changes({ since, waitMs: 20_000 });
+   *   for (const { op, id } of changes) console.log(op, id);
+   *   await kept.save((since = next));
+   * }
+   * ```
+   */
+  changes(
+    options: { since?: string | number; limit?: number; waitMs?: number } = {},
+    call: CallOptions = {},
+  ): Promise<ChangesPage> {
+    refuseUnknownOptions(options, ["since", "limit", "waitMs"]);
+    const { since, limit, waitMs } = options;
+    const query = {
+      since: since?.toString(),
+      limit: limit?.toString(),
+      wait_ms: waitMs?.toString(),
+    };
+    return this.#transport.request("readChanges", { params: this.#params, query, call });
   }
 
   /** Every state of a record that is kept, newest first. @throws QuiverError vector_not_found */

@@ -78,6 +78,7 @@ export const endpoints = {
   putCurrentVersionByHash: { method: "PUT", path: "/vectordb/collections/{collection_id}/versions/current/{version_hash}", repeat: "refused" },
   restoreVersion: { method: "POST", path: "/vectordb/collections/{collection_id}/versions/{version}/restore", repeat: "refused" },
   diffVersions: { method: "GET", path: "/vectordb/collections/{collection_id}/versions/{version}/diff/{other}", repeat: "always" },
+  readChanges: { method: "GET", path: "/vectordb/collections/{collection_id}/changes", repeat: "always" },
   putTag: { method: "PUT", path: "/vectordb/collections/{collection_id}/versions/tags/{tag}", repeat: "refused" },
   deleteTag: { method: "DELETE", path: "/vectordb/collections/{collection_id}/versions/tags/{tag}", repeat: "always", done: "tag_not_found" },
   createSnapshot: { method: "POST", path: "/vectordb/collections/{collection_id}/snapshots", repeat: "refused" },
@@ -159,6 +160,7 @@ export type Answers = {
   putCurrentVersionByHash: version.Version;
   restoreVersion: version.Version;
   diffVersions: version.DiffLines;
+  readChanges: version.ChangesPage;
   putTag: version.Tag;
   deleteTag: undefined;
   createSnapshot: snapshot.Snapshot;

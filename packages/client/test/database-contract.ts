@@ -694,6 +694,62 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     });
   });
 
+  it("[V13] changes are told in order, once each, from any place on, and a page waits for a write", async () => {
+    const collection = await makeCollection({ records: animals });
+    const { version_number: first } = await collection.currentVersion();
+    await collection.setHistory("all");
+    await collection.upsert([
+      { id: "bee", text: "Bees sleep." },
+      { id: "cat", text: "Cats play." },
+    ]);
+    await collection.delete("ant");
+    const transaction = await collection.transaction();
+    await transaction.upsert({ id: "dog", text: "Dogs bark." });
+    await transaction.delete("cat");
+    await transaction.commit();
+    await collection.upsert({ id: "bee", text: "Bees dance again." });
+    const told = [
+      [first + 1, "upsert", "bee", "Bees sleep."],
+      [first + 1, "upsert", "cat", "Cats play."],
+      [first + 2, "delete", "ant", undefined],
+      [first + 3, "upsert", "dog", "Dogs bark."],
+      [first + 3, "delete", "cat", undefined],
+      [first + 4, "upsert", "bee", "Bees dance again."],
+    ];
+    for (const limit of [1, 2, 4, 100]) {
+      const seen: unknown[] = [];
+      for (let since = String(first); ; ) {
+        const page = await collection.changes({ since, limit });
+        seen.push(...page.changes.map(({ version, op, id, vector }) => [version, op, id, vector?.text]));
+        since = page.next;
+        if (page.changes.length === 0) break;
+      }
+      expect(seen).toEqual(told);
+    }
+    const { next } = await collection.changes({ since: first });
+    const waiting = collection.changes({ since: next, waitMs: 20_000 });
+    await collection.delete("dog");
+    expect((await waiting).changes).toMatchObject([{ op: "delete", id: "dog" }]);
+    const nothing = await collection.changes({ since: (await waiting).next, waitMs: 50 });
+    expect(nothing.changes).toEqual([]);
+    expect(await codeOf(collection.changes({ since: 99 }))).toEqual(["version_not_found", 404]);
+    expect(await codeOf(collection.changes({ since: "soon" }))).toEqual(["invalid_request", 400]);
+    // Without history, what was replaced is left out.
+    await collection.setHistory(null);
+    const plain = await makeCollection({ indexes: false });
+    await plain.upsert({ id: "a", text: "1" });
+    await plain.upsert([
+      { id: "a", text: "2" },
+      { id: "b", text: "1" },
+    ]);
+    await plain.delete("b");
+    const page = await plain.changes();
+    expect(page.changes.map(({ version, op, id }) => [version, op, id])).toEqual([
+      [2, "upsert", "a"],
+      [3, "delete", "b"],
+    ]);
+  });
+
   it("[V12] a copy has the records and indexes of a version, and lives on by itself", async () => {
     const collection = await makeCollection({ records: animals });
     const { version_number: version, hash } = await collection.currentVersion();

@@ -30,7 +30,7 @@ import { Empty } from "@quiverdb/protocol/shapes/common";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
 import { FetchedVectors, ScrollPage } from "@quiverdb/protocol/shapes/matching";
 import { VectorRecord, VectorRecords } from "@quiverdb/protocol/shapes/vector";
-import { RecordHistory } from "@quiverdb/protocol/shapes/version";
+import { ChangesPage, RecordHistory } from "@quiverdb/protocol/shapes/version";
 import { shapeFaults } from "@quiverdb/server/request/shape-check";
 import { shapeError } from "@quiverdb/server/request/validation";
 import { recordForm } from "./record-form.ts";
@@ -135,6 +135,13 @@ function asObjects({ answer }: Operation, given: unknown, body: unknown): unknow
     case VectorRecords:
     case FetchedVectors:
       return (given as readonly (StoredVector | null)[]).map(objectOf);
+    case ChangesPage: {
+      const page = given as { changes: { vector?: StoredVector }[] };
+      const changes = page.changes.map(({ vector, ...change }) =>
+        vector === undefined ? change : { ...change, vector: vector.toRecord() },
+      );
+      return { ...page, changes };
+    }
     case RecordHistory: {
       const { id, states } = given as { id: string; states: { vector: StoredVector }[] };
       return { id, states: states.map((state) => ({ ...state, vector: state.vector.toRecord() })) };

@@ -10,6 +10,7 @@
 //                next_transaction, sequence and epoch of the last log entry (absent in older files: 0), created_ms
 //   2 versions   u53 version (big-endian, 8 bytes) | hash (32) | u53 milliseconds | u53 live vectors | u32 first ordinal | u32 opened (big-endian)
 //   3 closed     u53 version | u32 part (both big-endian) | u32 bytes | ordinals, u32 each
+//   7 gone       u53 version | u32 part (both big-endian) | u32 bytes | ids of deleted records, each after its length (u16)
 //   4 records    u32 ordinal (big-endian) | u32 bytes | record | u32 bytes | dense values, f32 each; by ascending ordinal
 //   6 past       u32 ordinal (big-endian) | u32 bytes | u53 died (big-endian), record | u32 bytes | dense values; by ascending ordinal
 //   5 end        JSON: sha256 of all bytes before this block
@@ -28,7 +29,15 @@ export const backupPrefixBytes = 16;
 export const blockHeadBytes = 20;
 
 /** Kinds of blocks, in the order in which they appear in a file. */
-export const blockKinds = { header: 1, versions: 2, closed: 3, records: 4, past: 6, end: 5 } as const;
+export const blockKinds = {
+  header: 1,
+  versions: 2,
+  closed: 3,
+  gone: 7,
+  records: 4,
+  past: 6,
+  end: 5,
+} as const;
 
 /** The header fields that a program needs to identify a file. */
 export type BackupHeading = {

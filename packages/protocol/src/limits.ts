@@ -117,6 +117,8 @@ export const limits = {
   versionsPageMax: 1_000,
   /** Tags of a collection. */
   tagsMax: 1_000,
+  /** How long a reader of changes may wait for a write. */
+  changesWaitMsMax: 30_000,
   /** Earlier versions that are open for searches at a time. */
   pastVersionsMax: 8,
 

@@ -46,6 +46,7 @@ const closed: readonly OperationName[] = [
   "putCurrentVersionByHash",
   "restoreVersion",
   "diffVersions",
+  "readChanges",
   "putTag",
   "deleteTag",
   "createSnapshot",

@@ -88,7 +88,14 @@ export const notModelled: Readonly<Record<string, string>> = {
     (
       [
         ...["patchCollection", "copyCollection", "vectorHistory", "putCurrentVersion"],
-        ...["putCurrentVersionByHash", "restoreVersion", "diffVersions", "putTag", "deleteTag"],
+        ...[
+          "putCurrentVersionByHash",
+          "restoreVersion",
+          "diffVersions",
+          "readChanges",
+          "putTag",
+          "deleteTag",
+        ],
       ] as const
     ).map((name) => [name, earlier]),
   ),

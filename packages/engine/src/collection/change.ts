@@ -11,7 +11,7 @@
 
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { readU32Key } from "../base/bytes.ts";
+import { ByteWriter, readU32Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host, type Sha256 } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
@@ -29,7 +29,14 @@ import {
 } from "./record.ts";
 import { deleteDamaged, deleteRecord, putRecord } from "./record-entries.ts";
 import { ordinalKey } from "./tables.ts";
-import { closedPerPart, trimVersions, writeClosed, writeVersion } from "./versions.ts";
+import {
+  closedPerPart,
+  goneBytesPerPart,
+  trimVersions,
+  writeClosed,
+  writeGone,
+  writeVersion,
+} from "./versions.ts";
 
 export class Change {
   readonly #writer: Writer;
@@ -41,6 +48,9 @@ export class Change {
   #closed = new Uint32Array(16);
   #closedCount = 0;
   #closedParts = 0;
+  /** Ids of deleted records that are not written yet. */
+  readonly #gone = new ByteWriter(64);
+  #goneParts = 0;
   #published = false;
   /** Live records before this version, and records that it has closed. */
   readonly #liveBefore: number;
@@ -93,6 +103,7 @@ export class Change {
   delete(id: Uint8Array): boolean {
     if (!this.#close(id)) return false;
     this.#writer.delete("ids", id);
+    this.#noteGone(id);
     this.#hash.update(operationBytes({ kind: "delete", id }));
     return true;
   }
@@ -147,6 +158,16 @@ export class Change {
     }
   }
 
+  #noteGone(id: Uint8Array): void {
+    this.#gone.u16(id.length);
+    this.#gone.bytes(id);
+    if (this.#gone.length >= goneBytesPerPart) this.#flushGone();
+  }
+
+  #flushGone(): void {
+    if (this.#gone.length > 0) writeGone(this.#writer, this.#version, this.#goneParts++, this.#gone.take());
+  }
+
   #noteClosed(ordinal: number): void {
     if (this.#closedCount === this.#closed.length) {
       const larger = new Uint32Array(2 * this.#closed.length);
@@ -181,6 +202,7 @@ export class Change {
     );
     failpoint("publish:begin");
     this.#flushClosed();
+    this.#flushGone();
     invariant(this.#closedCount === 0, `${this.#closedCount} closed ordinals are not in the log`);
     head.version = this.#version;
     head.hash = this.#hash.digest();

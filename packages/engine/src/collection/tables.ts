@@ -117,6 +117,14 @@ export const tables = {
   pastDense: table(ordinal, any, "record", "A key is no ordinal.", ofHistory),
   /** length and id, ordinal -> nothing: the past records of each id. */
   pastIds: table(document, any, "id", "A past id's key is not its length, the id and an ordinal.", derived),
+  /** version, part -> ids of the records that the version deleted, each after its length (versions.ts). */
+  gone: table(
+    versionPart,
+    { fits: ({ length }) => length > 2 },
+    "version",
+    "A list of deleted ids is too short.",
+    log,
+  ),
   /** name -> version, and its entry. */
   tags: table(id, exactly(64), "version", "A tag has the wrong length."),
 };

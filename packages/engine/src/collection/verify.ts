@@ -242,6 +242,8 @@ class Verification {
     past: (key, body) => this.#history.past(key, body),
     pastDense: (key) => this.#history.note("pastDense", readU32Key(key)),
     pastIds: (key) => this.#history.id(key),
+    // The ids that a version deleted agree with nothing else that is kept.
+    gone: () => undefined,
     tags: (key, body) => this.#history.tag(key, body),
   };
 

@@ -11,7 +11,17 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Version, VersionList } from "@quiverdb/protocol/shapes/version";
-import { compareBytes, fromHex, readU32Key, readU53, toHex, u32Key, utf8, writeU53 } from "../base/bytes.ts";
+import {
+  compareBytes,
+  fromHex,
+  readU16LE,
+  readU32Key,
+  readU53,
+  toHex,
+  u32Key,
+  utf8,
+  writeU53,
+} from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
@@ -104,6 +114,24 @@ export function* readClosed(reader: Reader, version: number): Generator<Uint32Ar
   }
 }
 
+/** Bytes of ids of one part of the log, about. */
+export const goneBytesPerPart = 65_536;
+
+/** @param ids of records that the version deleted, each after its length (u16) */
+export const writeGone = (writer: Writer, version: number, part: number, ids: Uint8Array): void =>
+  writer.put("gone", closedKey(version, part), ids);
+
+/** The ids of the records that a version deleted. */
+export function* readGone(reader: Reader, version: number): Generator<Uint8Array> {
+  const prefix = versionKey(version);
+  for (const [, ids] of reader.entries("gone", { start: prefix, end: afterPrefix(prefix) }))
+    for (let at = 0; at < ids.length; ) {
+      const end = at + 2 + readU16LE(ids, at);
+      yield ids.slice(at + 2, end);
+      at = end;
+    }
+}
+
 /** Number of the oldest version that is kept in the log. */
 export function oldestVersion(reader: Reader): number {
   for (const key of reader.keys("versions", { limit: 1 })) return readU53(key);
@@ -122,8 +150,10 @@ export function trimVersions(writer: Writer, current: number, kept: number, most
     ...writer.keys("versions", { end: versionKey(end), ...(Number.isFinite(most) && { limit: most }) }),
   ];
   for (const key of old) {
-    const parts = [...writer.keys("closed", { start: key, end: afterPrefix(key) })];
-    for (const part of parts) writer.delete("closed", part);
+    for (const table of ["closed", "gone"]) {
+      const parts = [...writer.keys(table, { start: key, end: afterPrefix(key) })];
+      for (const part of parts) writer.delete(table, part);
+    }
     failpoint("trim:closed-gone");
     writer.delete("versions", key);
   }

@@ -7,6 +7,7 @@
 
 import type { CallOptions } from "../base/deadline.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
+import type { Changes } from "./collection/changes.ts";
 import type { Checks } from "./collection/checks.ts";
 import type { EarlierVersions } from "./collection/earlier-versions.ts";
 import type { IndexAdministration } from "./collection/indexes.ts";
@@ -32,6 +33,7 @@ export type CollectionParts = {
   readonly checks: Checks;
   readonly transactions: Transactions;
   readonly earlier: EarlierVersions;
+  readonly changes: Changes;
   readonly describe: Collection["describe"];
 };
 
@@ -81,7 +83,7 @@ function callsOfEveryone(
 
 /** The collection for a caller who sees all of it. */
 export function collectionCalls(parts: CollectionParts): CollectionCalls {
-  const { state, load, records, indexes, searches, checks, earlier, describe } = parts;
+  const { state, load, records, indexes, searches, checks, earlier, changes, describe } = parts;
   return {
     name: state.name,
     describe,
@@ -105,6 +107,7 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
     putTag: (name, when) => earlier.putTag(name, when),
     deleteTag: (name) => earlier.deleteTag(name),
     diff: (from, to, options) => earlier.diff(from, to, options),
+    changes: (request, options) => changes.read(request ?? {}, options),
     history: (id) => earlier.history(id),
     versions: (page) => records.versions(page),
     currentVersion: () => records.currentVersion(),

@@ -13,6 +13,7 @@ import type { VersionEntry } from "../collection/versions.ts";
 import { kindNames } from "../index/registry.ts";
 import { directoryBytes } from "../process/data-directory.ts";
 import type { ReadTransaction } from "../storage/store.ts";
+import { Changes } from "./collection/changes.ts";
 import { Checks } from "./collection/checks.ts";
 import { EarlierVersions } from "./collection/earlier-versions.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
@@ -71,6 +72,7 @@ export class OpenCollection {
       searches: new Searches(state, load),
       checks: new Checks(state),
       transactions,
+      changes: new Changes(state),
       earlier: new EarlierVersions(state, records, writes, () => this.calls),
       describe: () => this.#describe(),
     };
@@ -205,6 +207,7 @@ export class OpenCollection {
     const { gate, background, store } = this.#state;
     this.#state.isOpen = false;
     gate.close(reason);
+    this.#state.wakeReaders();
     this.#parts.records.stop(reason);
     this.#parts.checks.stop(reason);
     if (isKept) {

@@ -398,6 +398,17 @@ export interface Collection {
   deleteTag(name: string): Promise<void>;
   /** What differs between two versions: how many records, then each, in order of id. */
   diff(from: When, to: When, options?: CallOptions): Promise<LineExport>;
+  /**
+   * What has changed since a version, in order, a page at a time: written records as they were written, and ids of deleted ones. Without
+   * history, states that were replaced since are left out.
+   * @param request `since`: a version (default 0), or the `next` of a page; `limit` 1 to 1,000 (default 100); `wait_ms`: how long an empty
+   *   page waits for a write
+   * @throws version_gone where the change log no longer reaches back so far; version_not_found
+   */
+  changes(
+    request?: { since?: string; limit?: number; wait_ms?: number },
+    options?: CallOptions,
+  ): Promise<ChangesPage>;
   /** Every state of a record that is kept, newest first. @throws vector_not_found where there is none */
   history(id: string): StoredHistory;
   versions(page?: { limit?: number; before?: number }): VersionList;
@@ -405,6 +416,16 @@ export interface Collection {
   /** @throws invalid_version_hash */
   version(hash: string): Version;
 }
+
+/** Changes, in order; `next`: where the next page begins. */
+export type ChangesPage = {
+  changes: (
+    | { version: number; op: "upsert"; id: string; vector: StoredVector & { readonly bytes: number } }
+    | { version: number; op: "delete"; id: string; vector?: undefined }
+  )[];
+  next: string;
+  current_version: number;
+};
 
 /** The states of a record, newest first; `until`: the version that replaced or deleted it. */
 export type StoredHistory = {

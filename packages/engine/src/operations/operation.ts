@@ -210,7 +210,9 @@ type WithStored<T> = VectorRecord extends T
       ? Omit<T, "vectors"> & { vectors: readonly StoredVector[] }
       : T extends { states: readonly (infer State)[] }
         ? Omit<T, "states"> & { states: readonly (Omit<State, "vector"> & { vector: StoredVector })[] }
-        : T;
+        : T extends { changes: readonly unknown[] }
+          ? Omit<T, "changes"> & { changes: readonly unknown[] }
+          : T;
 
 const defaults = { repeat: "always", work: "read", status: 200, errors: [400, 404, 500] } as const;
 

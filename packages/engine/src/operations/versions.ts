@@ -3,7 +3,7 @@
 import { limits } from "@quiverdb/protocol/limits";
 import * as version from "@quiverdb/protocol/shapes/version";
 import { collectionPath, operation } from "./operation.ts";
-import { integer } from "./parameters.ts";
+import { fieldsOf, integer } from "./parameters.ts";
 
 const restoring = {
   repeat: "refused",
@@ -98,6 +98,24 @@ export const versions = {
     },
     ({ collection, params, options }) =>
       collection.diff({ version: params.version }, { version: params.other }, options),
+  ),
+  readChanges: operation(
+    {
+      method: "GET",
+      path: `${collectionPath}/changes`,
+      role: "read",
+      tag: "Versions",
+      summary: "Read what has changed since a version, page by page; an empty page can wait for a write",
+      query: {
+        since: fieldsOf(version.ChangesSince).since,
+        limit: integer(1, limits.fetchedMax, "Maximum number of changes, 1 to 1,000. Default: 100."),
+        wait_ms: integer(0, limits.changesWaitMsMax, "How long an empty page waits for a write, in ms."),
+      },
+      answer: version.ChangesPage,
+      errors: [400, 404, 410, 500],
+    },
+    ({ collection, query, options }) =>
+      collection.changes(query as { since?: string; limit?: number; wait_ms?: number }, options),
   ),
   putTag: operation(
     {

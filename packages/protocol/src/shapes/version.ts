@@ -73,12 +73,42 @@ export const WhenFields = Fields({
   as_of: asOfTime,
 });
 
+export const ChangesSince = Fields({
+  since: Maybe(
+    Type.String({ description: "A version, or the `next` of a page: changes after it. Default: 0, all." }),
+  ),
+});
+
 export const PutTag = Fields(
   { version: Maybe(VersionName) },
   { description: "The version that the tag names; left out: the current one." },
 );
 
 export const PutCurrentVersion = Fields({ version: VersionName });
+
+const changes = Type.Array(
+  Type.Object({
+    version: numberOf("the version that made the change"),
+    op: Type.Unsafe<"upsert" | "delete">({ type: "string", enum: ["upsert", "delete"] }),
+    id: Type.String({ description: "Id of the record." }),
+    vector: Type.Optional(
+      Type.Unsafe<VectorRecord>({
+        ...VectorRecord,
+        description: "As it was written; absent if it was deleted.",
+      }),
+    ),
+  }),
+  { description: "In order." },
+);
+
+export const ChangesPage = Type.Object(
+  {
+    changes,
+    next: Type.String({ description: "The `since` of the next page." }),
+    current_version: numberOf("the current version"),
+  },
+  { description: "What has changed." },
+);
 
 export const DiffLines = Type.String({
   description:
@@ -104,6 +134,7 @@ export const RecordHistory = Type.Object(
 
 export type Version = Static<typeof Version>;
 export type VersionList = Static<typeof VersionList>;
+export type ChangesPage = Static<typeof ChangesPage>;
 export type Tag = Static<typeof Tag>;
 export type RecordHistory = Static<typeof RecordHistory>;
 export type DiffLines = Static<typeof DiffLines>;

@@ -20,7 +20,7 @@ import { TextAnalysis } from "@quiverdb/protocol/shapes/index-definition";
 import { Facets, type FacetValues, FetchedVectors, ScrollPage } from "@quiverdb/protocol/shapes/matching";
 import { BatchSearchResponse, SearchResponse } from "@quiverdb/protocol/shapes/search";
 import { VectorRecord } from "@quiverdb/protocol/shapes/vector";
-import { RecordHistory } from "@quiverdb/protocol/shapes/version";
+import { ChangesPage, RecordHistory } from "@quiverdb/protocol/shapes/version";
 import type { TSchema } from "typebox";
 import type { Work } from "../admission.ts";
 import type { Access } from "../auth/access.ts";
@@ -81,6 +81,7 @@ const writers = new Map<TSchema, Write>([
   [Facets, writeFacets],
   [TextAnalysis, (given: TextAnalysis, _, out) => writeFields(given, "terms", undefined, out)],
   [RecordHistory, (given: object, _, out) => writeFields(given, "states", stateJson, out)],
+  [ChangesPage, (given: object, _, out) => writeFields(given, "changes", changeJson, out)],
   [ScrollPage, (given: object, asked, out) => writeFields(given, "vectors", recordJson(asked), out)],
   [
     FetchedVectors,
@@ -136,6 +137,17 @@ const recordJson =
 type State = { readonly version: number; readonly until: number | null; readonly vector: StoredVector };
 const stateJson = ({ version, until, vector }: State): string =>
   `{"version":${version},"until":${until},"vector":${vector.toJson()}}`;
+
+type Change = {
+  readonly version: number;
+  readonly op: string;
+  readonly id: string;
+  readonly vector?: StoredVector;
+};
+function changeJson({ version, op, id, vector }: Change): string {
+  const told = `"version":${version},"op":"${op}","id":${JSON.stringify(id)}`;
+  return vector === undefined ? `{${told}}` : `{${told},"vector":${vector.toJson()}}`;
+}
 
 const facetJson = ({ value, count }: FacetValues[number]): string =>
   `{"value":${valueJson(value)},"count":${count}}`;

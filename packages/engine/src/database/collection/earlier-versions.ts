@@ -76,17 +76,14 @@ export class EarlierVersions {
 
   /** Reads the newest state: tags and how far back versions are readable belong to no version. */
   #read<T>(read: (readTxn: ReadTransaction) => T): T {
-    this.#state.gate.assertOpen();
-    const readTxn = this.#state.newest();
-    try {
-      return read(readTxn);
-    } finally {
-      readTxn.release();
-    }
+    return this.#state.read((readTxn) => read(readTxn));
   }
 
   #entryAt(readTxn: ReadTransaction, when: When): VersionEntry {
-    return versionAt(readTxn, when, this.#state.dependencies.clock());
+    const entry = versionAt(readTxn, when, this.#state.dependencies.clock());
+    // A version that was returned once is visible to every later read.
+    this.#state.markSeen(entry.version);
+    return entry;
   }
 
   /** The version that is asked for; without, the current one. */
@@ -100,7 +97,7 @@ export class EarlierVersions {
   async #use<T>(when: When, act: (calls: Collection) => Promise<T>): Promise<T> {
     return this.#state.gate.pass(async () => {
       const entry = this.#read((readTxn) => this.#entryAt(readTxn, when));
-      const isCurrent = () => this.#state.read((_, head) => head.version === entry.version);
+      const isCurrent = () => this.#state.readServed((_, head) => head.version === entry.version);
       if (isCurrent()) {
         const found = await act(this.#calls());
         if (isCurrent()) return found;
@@ -136,7 +133,7 @@ export class EarlierVersions {
       refuseUnknownOptions(request, ["filter"]);
       const { task } = Deadline.of(options);
       const filter = await task.finish(readFilter(request.filter));
-      const readTxn = this.#state.newest();
+      const readTxn = this.#state.store.beginRead();
       try {
         const entry = this.#entryAt(readTxn, when);
         const predicate = filter && new Predicate(withTimes(filter, timesOf(readIndexDefinitions(readTxn))));
@@ -158,7 +155,7 @@ export class EarlierVersions {
 
   diff(from: When, to: When, options?: CallOptions): Promise<LineExport> {
     return this.#state.gate.pass(async () => {
-      const readTxn = this.#state.newest();
+      const readTxn = this.#state.store.beginRead();
       try {
         const [before, after] = [this.#entryAt(readTxn, from), this.#entryAt(readTxn, to)];
         const changes = await Deadline.of(options).task.finish(changesBetween(readTxn, before, after));

@@ -6,6 +6,7 @@
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
+import type { Deadline } from "../../base/deadline.ts";
 import type { LoggedRequest } from "../../collection/accept.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
@@ -72,6 +73,7 @@ export class CollectionState {
   /** What serving threads know without asking. */
   readonly shared = new SharedState();
   #seenVersion = 0;
+  readonly #waiting = new Set<() => void>();
   isOpen = true;
 
   /** The writer must have opened the store. */
@@ -98,7 +100,28 @@ export class CollectionState {
   /** A version was written: the indexes follow. */
   wrote(version: number): void {
     this.writtenVersion = Math.max(this.writtenVersion, version);
+    this.wakeReaders();
     this.indexer?.wake();
+  }
+
+  /** Those who wait for a write look again. */
+  wakeReaders(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const wake of waiting) wake();
+  }
+
+  /** Resolves at the next write, at the end of the collection, or after so long. @throws what aborts the deadline */
+  async nextWrite(ms: number, deadline: Deadline): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.add(resolve);
+    const timer = setTimeout(resolve, ms);
+    try {
+      await deadline.race(promise);
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(resolve);
+    }
   }
 
   /** Fields of log lines. */

@@ -96,7 +96,7 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
     const rows = new Rows(block);
     let count = 0;
     for (; !rows.isOver; count++) {
-      if (kind === "versions" || kind === "closed") {
+      if (kind === "versions" || kind === "closed" || kind === "gone") {
         const { key: ofKey, value: ofValue } = tables[kind];
         const key = rows.take(ofKey.bytes);
         const version = readU53(key);
@@ -104,9 +104,9 @@ function walk(reader: BlockReader, visitorOf: (header: BackupHeader) => Visitor)
           if (version <= lastVersion || version > header.version) throw damaged("has a version out of order");
           lastVersion = version;
         } else if (version > header.version || version <= (header.since?.version ?? -1))
-          throw damaged("has closed records of a version that it does not have");
+          throw damaged("has closed or deleted records of a version that it does not have");
         const value = rows.takeValue(ofValue);
-        if (!ofValue.fits(value)) throw damaged("has half an ordinal");
+        if (!ofValue.fits(value)) throw damaged("has half an entry of the log");
         visitor.log(kind, key, value);
       } else if (kind === "past") {
         const row = pastRow(rows, header, damaged);
