@@ -291,6 +291,7 @@ export class OpenCollection {
     committed: readonly (readonly [id: string, version: number])[],
   ): void {
     this.#state.wrote(version);
+    this.#parts.earlier.mayHaveHistory();
     for (const [id, at] of committed) this.#parts.transactions.committed(id, at);
     for (const kind of indexes)
       this.#parts.indexes.follow(kind).catch((err: unknown) => {

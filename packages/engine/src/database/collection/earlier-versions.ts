@@ -47,6 +47,7 @@ export class EarlierVersions {
   readonly #records: Records;
   readonly #writes: Writes;
   readonly #calls: () => Collection;
+  #mayHaveHistory = true;
 
   /** @param calls of the collection as it is */
   constructor(state: CollectionState, records: Records, writes: Writes, calls: () => Collection) {
@@ -201,6 +202,7 @@ export class EarlierVersions {
   async setHistory(given: HistoryPolicy | null): Promise<void> {
     const policy = given === null ? null : historyPolicy(given);
     await this.#writes.write({ kind: "setHistory", policy });
+    this.mayHaveHistory();
   }
 
   get policy(): HistoryPolicy | undefined {
@@ -211,6 +213,7 @@ export class EarlierVersions {
     checkTagName(name);
     const { version, hash } = this.#read((readTxn) => this.#entryAt(readTxn, when));
     await this.#writes.write({ kind: "putTag", name, version });
+    this.mayHaveHistory();
     return { name, version, hash: toHex(hash) };
   }
 
@@ -235,10 +238,19 @@ export class EarlierVersions {
 
   /** Removes what nobody can read any more, in several writes. */
   async vacuum(): Promise<void> {
+    if (!this.#mayHaveHistory) return;
     const isNeeded = () =>
       this.#state.isOpen &&
-      this.#state.read((readTxn) => isVacuumable(readTxn, this.#state.dependencies.clock()));
+      this.#state.read((readTxn) => {
+        this.#mayHaveHistory = readHistory(readTxn) !== undefined;
+        return isVacuumable(readTxn, this.#state.dependencies.clock());
+      });
     while (isNeeded()) await this.#writes.write({ kind: "vacuum" });
+  }
+
+  /** It may have got a history: from now on it is looked at. Most collections have none, and a look takes a read transaction. */
+  mayHaveHistory(): void {
+    this.#mayHaveHistory = true;
   }
 }
 
