@@ -55,7 +55,7 @@ import { fieldsOf, type PastOf, pastTransport, VersionDiff } from "./past.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
-import type { BatchOptions, CallOptions, Transport } from "./transport.ts";
+import type { BatchOptions, CallOptions, RequestParts, Transport } from "./transport.ts";
 import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import type { WaitOptions } from "./wait.ts";
 import { type WhereFunction, where } from "./where.ts";
@@ -95,9 +95,12 @@ export type PastCollection<Metadata extends object> = Pick<
 
 /**
  * On what a write depends. `ifVersion`: it is refused with `version_changed` unless this version is the current one. Such a write is one
- * request, and is not sent again by itself: after a lost answer, read what is there.
+ * request, and is not sent again after a lost answer: read what is there.
  */
 export type Condition = { ifVersion?: number };
+
+const conditional = (ifVersion: number | undefined): Pick<RequestParts, "query" | "repeat"> =>
+  ifVersion === undefined ? {} : { query: { if_version: String(ifVersion) }, repeat: "refused" };
 
 const oneRequest = { batchRecords: Number.MAX_SAFE_INTEGER, batchBytes: Number.MAX_SAFE_INTEGER };
 
@@ -330,22 +333,20 @@ export class Collection<Metadata extends object = AnyMetadata> {
   ): Promise<UpsertResult> {
     const isConditional = ifVersion !== undefined;
     const batching = isConditional ? { ...options, ...oneRequest } : options;
-    const query = isConditional ? { query: { if_version: String(ifVersion) } } : {};
-    const call = isConditional ? { retries: 0, ...options } : options;
     return upsertInBatches(records, batching, this.#transport.form, (body) =>
-      this.#transport.request("streamingUpsert", { params: this.#params, ...body, ...query, call }),
+      this.#transport.request("streamingUpsert", {
+        params: this.#params,
+        ...body,
+        ...conditional(ifVersion),
+        call: options,
+      }),
     );
   }
 
   /** Deletes a record immediately. @throws QuiverError vector_not_found, version_changed */
   async delete(id: string, { ifVersion, ...options }: CallOptions & Condition = {}): Promise<void> {
     const params = { ...this.#params, vector_id: id };
-    const isConditional = ifVersion !== undefined;
-    await this.#transport.request("streamingDelete", {
-      params,
-      ...(isConditional && { query: { if_version: String(ifVersion) } }),
-      call: isConditional ? { retries: 0, ...options } : options,
-    });
+    await this.#transport.request("streamingDelete", { params, ...conditional(ifVersion), call: options });
   }
 
   /** Reads a record. @throws QuiverError vector_not_found */

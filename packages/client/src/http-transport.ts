@@ -199,7 +199,7 @@ export class HttpTransport implements Transport {
         if (this.#current === used) this.#current = (used + 1) % this.#urls.length;
         url = this.#address(endpoint.path, parts);
         if (fate === "unanswered") inDoubt = true;
-        if (fate === "unanswered" && endpoint.repeat === "refused") throw error;
+        if (fate === "unanswered" && (parts.repeat ?? endpoint.repeat) === "refused") throw error;
         if (!(await patience.wait(request, outcome.failure))) throw error;
       }
     } finally {

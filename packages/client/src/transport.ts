@@ -126,6 +126,8 @@ export type RequestParts = {
   /** Headers of this request only. */
   headers?: Readonly<Record<string, string>>;
   call?: CallOptions;
+  /** `refused`: it is sent again only if it was certainly not executed. Default: as its operation says. */
+  repeat?: "refused";
   /** True if an earlier call may already have executed the request. */
   inDoubt?: boolean;
   /**

@@ -87,6 +87,7 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
       "dense_vector.dimension",
       `is missing; it is required when dense vectors are enabled: an integer from 1 to ${limits.dimensionMax}.`,
     );
+  const history = historyPolicy(request.config?.history);
   const memoryBudgetBytes = positive(
     request.config?.memory_budget_bytes,
     "config.memory_budget_bytes",
@@ -107,18 +108,20 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
     ),
     ...(memoryBudgetBytes !== null && { memoryBudgetBytes }),
     storeRawText: request.store_raw_text ?? false,
-    ...(request.config?.history != null && { history: historyPolicy(request.config.history) }),
+    ...(history !== null && { history }),
   };
 }
 
-/** Checks how far back versions shall be readable. @throws invalid_request */
-export function historyPolicy(given: unknown): HistoryPolicy {
+/** How far back versions shall be readable; null: not at all. @throws invalid_request */
+export function historyPolicy(given: unknown): HistoryPolicy | null {
   if (given === "all") return "all";
+  if (given === null || given === undefined) return null;
   const { versions, seconds } = (typeof given === "object" && given !== null ? given : {}) as {
     versions?: number | null;
     seconds?: number | null;
   };
   const number = versions ?? seconds;
+  if (typeof given === "object" && !Array.isArray(given) && number == null) return null;
   const isOne = (versions == null) !== (seconds == null);
   if (!isOne || !Number.isSafeInteger(number) || (number as number) < 1 || (number as number) > historyMax)
     throw invalid(

@@ -8,8 +8,8 @@ import { Defaulted, Fields, Maybe } from "./common.ts";
 export const History = Type.Unsafe<{ versions: number } | { seconds: number } | "all">({
   type: ["object", "string"],
   properties: {
-    versions: { type: "integer", minimum: 1 },
-    seconds: { type: "integer", minimum: 1 },
+    versions: { type: ["integer", "null"], minimum: 1 },
+    seconds: { type: ["integer", "null"], minimum: 1 },
   },
   additionalProperties: false,
   description:

@@ -200,7 +200,7 @@ export class EarlierVersions {
   }
 
   async setHistory(given: HistoryPolicy | null): Promise<void> {
-    const policy = given === null ? null : historyPolicy(given);
+    const policy = historyPolicy(given);
     await this.#writes.write({ kind: "setHistory", policy });
     this.mayHaveHistory();
   }
