@@ -8,7 +8,7 @@ import { type Operation, operations } from "@quiverdb/engine/operations/operatio
 import { type ErrorBody, type ErrorCode, errorKinds } from "@quiverdb/protocol/errors";
 import { ErrorShape } from "@quiverdb/protocol/shapes/common";
 import { VectorRecord } from "@quiverdb/protocol/shapes/vector";
-import type { TSchema } from "typebox";
+import Type, { type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { adminKey } from "../server-process.ts";
 import type { WireAnswer } from "./wire.ts";
@@ -26,6 +26,19 @@ function checkOf(schema: TSchema): Check {
 
 const isError = checkOf(ErrorShape);
 const isVectorRecord = checkOf(VectorRecord);
+const count = Type.Integer({ minimum: 0 });
+const isCounts = checkOf(
+  Type.Object({ added: count, changed: count, removed: count }, { additionalProperties: false }),
+);
+const written = Type.Object(
+  { op: Type.Enum(["added", "changed"]), id: Type.String(), vector: VectorRecord },
+  { additionalProperties: false },
+);
+const removed = Type.Object(
+  { op: Type.Literal("removed"), id: Type.String() },
+  { additionalProperties: false },
+);
+const isDifference = checkOf(Type.Union([written, removed]));
 const answerChecks = new Map<Operation, Check>();
 for (const route of Object.values(operations) as Operation[]) {
   if (route.answer && route.mediaType === undefined) answerChecks.set(route, checkOf(route.answer));
@@ -84,7 +97,8 @@ export function faultOf(
   if (route === undefined || method === "HEAD") return undefined;
   if (route.mediaType === "application/octet-stream") return fileFault(answer);
   if (status !== route.status) return `status ${status}, the route promises ${route.status}`;
-  if (route.mediaType !== undefined) return linesFault(answer, text);
+  if (route.mediaType !== undefined)
+    return linesFault(answer, text, route === operations.diffVersions ? differenceFault : isVectorRecord);
   const check = answerChecks.get(route);
   if (check === undefined) return text === "" ? undefined : "an unexpected body";
   if (!headers.get("content-type")?.startsWith("application/json")) return "a success that is not JSON";
@@ -126,16 +140,25 @@ function fileFault({ status, headers, body }: WireAnswer): string | undefined {
     : undefined;
 }
 
-function linesFault({ headers }: WireAnswer, text: string): string | undefined {
+/** @param faultOfLine of the value of a line, and its number from 0 */
+function linesFault(
+  { headers }: WireAnswer,
+  text: string,
+  faultOfLine: (value: unknown, i: number) => string | undefined,
+): string | undefined {
   const lines = text.split("\n").slice(0, -1);
   if (String(lines.length) !== headers.get("x-quiver-count"))
     return `${lines.length} lines, announced were ${headers.get("x-quiver-count")}`;
-  for (const line of lines) {
-    const fault = isVectorRecord(parsed(line));
-    if (fault !== undefined) return `a line is not a record: ${fault}`;
+  for (const [i, line] of lines.entries()) {
+    const fault = faultOfLine(parsed(line), i);
+    if (fault !== undefined) return `line ${i} is not what it should be: ${fault}`;
   }
   return undefined;
 }
+
+/** The first line has numbers, each other one a record that differs. */
+const differenceFault = (value: unknown, i: number): string | undefined =>
+  i === 0 ? isCounts(value) : isDifference(value);
 
 /** Search results have descending scores (Q4), unless the request is for diverse ones (Q26). */
 function orderFault(value: unknown, sent: Buffer | undefined): string | undefined {
