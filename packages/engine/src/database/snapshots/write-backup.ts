@@ -86,7 +86,7 @@ export function writeBackup(
       writeSized(out, value);
       writeSized(out, dense);
     });
-    onRow(records.count, total);
+    onRow(past.count, past.count + 1);
   }
   past.flush();
   invariant(since !== null || records.count === head.live, "a full backup has not all live records");
