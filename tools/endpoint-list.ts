@@ -16,8 +16,16 @@ export async function endpointList(): Promise<string> {
   const modules = new Set<string>();
   const endpoints: string[] = [];
   const answers: string[] = [];
-  for (const [name, { method, path, repeat, done, answer }] of allOperations) {
-    const fields = { method, path, repeat, ...(done !== undefined && { done }) };
+  for (const [name, { method, path, repeat, done, answer, past, body }] of allOperations) {
+    // Where it takes the version that is asked.
+    const where = body === undefined ? "query" : "body";
+    const fields = {
+      method,
+      path,
+      repeat,
+      ...(done !== undefined && { done }),
+      ...(past && { past: where }),
+    };
     const written = Object.entries(fields).map(([field, value]) => `${field}: "${value}"`);
     endpoints.push(`  ${name}: { ${written.join(", ")} },`);
     const shape = answer === undefined ? undefined : shapes.get(answer);

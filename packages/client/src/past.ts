@@ -5,36 +5,13 @@
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { VectorRecord } from "@quiverdb/protocol/shapes/vector";
+import { endpoints } from "./endpoint-list.ts";
 import type { OperationName } from "./endpoints.ts";
 import type { RecordExport } from "./export.ts";
 import type { RequestParts, Transport } from "./transport.ts";
 
 /** A version, by number, hash or tag, or the one that was current at a time. */
 export type PastOf = { version: number | string; asOf?: never } | { asOf: Date | string; version?: never };
-
-/** Operations whose bodies take a version, and those whose queries do. */
-const inBody: ReadonlySet<OperationName> = new Set<OperationName>([
-  "searchDense",
-  "searchBatchDense",
-  "searchSparse",
-  "searchBatchSparse",
-  "searchText",
-  "searchBatchText",
-  "searchHybrid",
-  "searchBatchHybrid",
-  "recommend",
-  "countVectors",
-  "facetVectors",
-  "scrollVectors",
-  "fetchVectors",
-]);
-const inQuery: ReadonlySet<OperationName> = new Set<OperationName>([
-  "getVector",
-  "vectorExists",
-  "vectorsByDocument",
-  "exportVectors",
-  "neighbors",
-]);
 
 /** The version as fields of a request. */
 export function fieldsOf(past: Partial<PastOf>): { version?: number | string; as_of?: string } {
@@ -50,8 +27,11 @@ export function fieldsOf(past: Partial<PastOf>): { version?: number | string; as
 export function pastTransport(transport: Transport, past: PastOf): Transport {
   const when = fieldsOf(past);
   const parts = (name: OperationName, given: RequestParts = {}): RequestParts => {
-    if (inBody.has(name)) return { ...given, body: { ...(given.body as object), ...when } };
-    if (inQuery.has(name))
+    // Where the operation takes a version, if it can be asked of one.
+    const endpoint = endpoints[name];
+    const place = "past" in endpoint ? endpoint.past : undefined;
+    if (place === "body") return { ...given, body: { ...(given.body as object), ...when } };
+    if (place === "query")
       return {
         ...given,
         query: {

@@ -492,3 +492,11 @@ export function recordOfId(reader: Reader, id: Uint8Array, entry: VersionEntry):
     if (ordinal < end && died > entry.version) return { ordinal, record, isPast: true };
   return undefined;
 }
+
+/** The record of an ordinal, live or past; undefined if it is kept no longer. */
+export function storedAt(reader: Reader, ordinal: number): StoredAt | undefined {
+  const live = reader.get("records", ordinalKey(ordinal));
+  if (live !== undefined) return { ordinal, record: live.slice(), isPast: false };
+  const past = pastRecord(reader, ordinal);
+  return past && { ordinal, record: past.record.slice(), isPast: true };
+}

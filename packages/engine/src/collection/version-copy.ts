@@ -4,9 +4,8 @@
 // collection can then be asked of the version: indexes are built from the records, statistics are those of the version.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
-import { limits } from "@quiverdb/protocol/limits";
 import { emptyBytes } from "../base/bytes.ts";
-import type { Reader, Store, Writer } from "../storage/store.ts";
+import type { Reader, Store } from "../storage/store.ts";
 import { formatBytes } from "./format.ts";
 import { writeHead } from "./head.ts";
 import { denseAt, type HistoryPolicy, historyOf, recordsAt } from "./history.ts";
@@ -14,9 +13,7 @@ import { RecordReader } from "./record.ts";
 import { putRecord } from "./record-entries.ts";
 import { metaKeys } from "./tables.ts";
 import { type VersionEntry, writeVersion } from "./versions.ts";
-
-/** Changed pages of ids and documents that a record causes, about. */
-const pagesBytes = 4_096;
+import { Batches, pageBytes } from "./write-batches.ts";
 
 /**
  * @param history what the copy keeps of its own versions
@@ -31,15 +28,7 @@ export function copyVersion(
   onRow: () => void,
 ): void {
   const counts = { live: 0, dense: 0, sparse: 0, text: 0 };
-  let waiting: ((writer: Writer) => void)[] = [];
-  let bytes = 0;
-  const flush = () => {
-    store.write((writer) => {
-      for (const write of waiting) write(writer);
-    });
-    waiting = [];
-    bytes = 0;
-  };
+  const batches = new Batches(store);
   for (const stored of recordsAt(reader, entry)) {
     const own = stored.record.slice();
     const { contents } = new RecordReader(own);
@@ -48,12 +37,12 @@ export function copyVersion(
     if (contents.dense) counts.dense++;
     if (contents.sparse) counts.sparse++;
     if (contents.text) counts.text++;
-    waiting.push((writer) => putRecord(writer, stored.ordinal, own, dense));
-    bytes += own.length + dense.length + pagesBytes;
-    if (bytes > limits.restoreWriteBytes) flush();
+    batches.add(own.length + dense.length + pageBytes, (writer) =>
+      putRecord(writer, stored.ordinal, own, dense),
+    );
     onRow();
   }
-  flush();
+  batches.flush();
   if (counts.live !== entry.live)
     throw new QuiverError(
       "version_gone",

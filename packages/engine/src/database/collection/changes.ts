@@ -12,10 +12,9 @@ import { text, toHex } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { readHead } from "../../collection/head.ts";
-import { pastRecord, type StoredAt } from "../../collection/history.ts";
+import { storedAt } from "../../collection/history.ts";
 import { vectorOf } from "../../collection/reading.ts";
 import { RecordReader } from "../../collection/record.ts";
-import { ordinalKey } from "../../collection/tables.ts";
 import { oldestVersion, readGone, readVersion } from "../../collection/versions.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import type { ChangesPage } from "../contract.ts";
@@ -140,11 +139,4 @@ function* changesOf(readTxn: ReadTransaction, version: number, after: number): G
   for (const id of readGone(readTxn, version))
     if (++at > after && !written.has(toHex(id)))
       yield { at, change: { version, op: "delete", id: text(id) } };
-}
-
-function storedAt(readTxn: ReadTransaction, ordinal: number): StoredAt | undefined {
-  const live = readTxn.get("records", ordinalKey(ordinal));
-  if (live !== undefined) return { ordinal, record: live.slice(), isPast: false };
-  const past = pastRecord(readTxn, ordinal);
-  return past && { ordinal, record: past.record.slice(), isPast: true };
 }

@@ -22,6 +22,7 @@ import {
   recordOfId,
   recordsAt,
   type StoredAt,
+  storedAt,
   versionAt,
   type When,
 } from "../../collection/history.ts";
@@ -322,25 +323,19 @@ function* linesOf(
   for (const { op } of changes) counts[op]++;
   yield { toJson: () => JSON.stringify(counts) };
   for (const { op, id, ordinal } of changes) {
-    const vector = ordinal === undefined ? undefined : vectorOf(readTxn, storedAt(readTxn, ordinal, to));
+    const vector = ordinal === undefined ? undefined : vectorAt(readTxn, ordinal, to);
     const told = `"op":"${op}","id":${JSON.stringify(id)}`;
     yield { toJson: () => (vector === undefined ? `{${told}}` : `{${told},"vector":${vector.toJson()}}`) };
   }
 }
 
-/** The record of an ordinal that a version has. */
-function storedAt(readTxn: ReadTransaction, ordinal: number, { version }: VersionEntry): StoredAt {
-  const live = readTxn.get("records", ordinalKey(ordinal));
-  if (live !== undefined) return { ordinal, record: live.slice(), isPast: false };
-  const past = readTxn.get("past", ordinalKey(ordinal));
-  if (past === undefined)
-    throw new QuiverError(
-      "data_corrupted",
-      `The record of ordinal ${ordinal} of version ${version} is missing.`,
-      {
-        ordinal,
-        version,
-      },
-    );
-  return { ordinal, record: past.slice(8), isPast: true };
+/** The vector of an ordinal that a version has. */
+function vectorAt(readTxn: ReadTransaction, ordinal: number, { version }: VersionEntry): StoredVector {
+  const stored = storedAt(readTxn, ordinal);
+  if (stored !== undefined) return vectorOf(readTxn, stored);
+  throw new QuiverError(
+    "data_corrupted",
+    `The record of ordinal ${ordinal} of version ${version} is missing.`,
+    { ordinal, version },
+  );
 }

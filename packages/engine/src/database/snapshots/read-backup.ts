@@ -18,6 +18,7 @@ import { RecordReader } from "../../collection/record.ts";
 import { deleteRecord, putRecord } from "../../collection/record-entries.ts";
 import { type LogTable, metaKeys, ordinalKey, type Table, tables } from "../../collection/tables.ts";
 import { trimVersions } from "../../collection/versions.ts";
+import { Batches, pageBytes } from "../../collection/write-batches.ts";
 import type { Store, Writer } from "../../storage/store.ts";
 import { type BackupHeader, readHeader } from "./backup-header.ts";
 import { type Block, BlockReader, invalidSnapshot } from "./block-file.ts";
@@ -203,39 +204,6 @@ export function verifyBackup(file: number, onRead: OnRead): VerifiedBackup {
       `has ${records} records, but its header says ${header.live}`,
     );
   return { header, records, bytes: reader.size, sha256: reader.sha256() };
-}
-
-/**
- * Maximum number of ids in one write: each changes a different page, and the store keeps changed pages in memory until the end of the
- * write.
- */
-const pageBytes = 4096;
-
-/** Collects changes into store writes of limited size. */
-class Batches {
-  readonly #store: Store;
-  #waiting: ((writer: Writer) => void)[] = [];
-  #bytes = 0;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  add(bytes: number, write: (writer: Writer) => void): void {
-    this.#waiting.push(write);
-    this.#bytes += bytes + 64;
-    if (this.#bytes >= limits.restoreWriteBytes) this.flush();
-  }
-
-  flush(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    this.#bytes = 0;
-    if (waiting.length === 0) return;
-    this.#store.write((writer) => {
-      for (const write of waiting) write(writer);
-    });
-  }
 }
 
 /**
