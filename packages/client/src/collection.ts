@@ -3,7 +3,7 @@
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
-import type { CollectionDetail, History } from "@quiverdb/protocol/shapes/collection";
+import type { CollectionDetail, History, Merged } from "@quiverdb/protocol/shapes/collection";
 import type {
   CreateDenseIndex,
   CreateSparseIndex,
@@ -55,8 +55,8 @@ import { fieldsOf, type PastOf, pastTransport, VersionDiff } from "./past.ts";
 import { CollectionSearch } from "./search.ts";
 import { SnapshotDownload } from "./snapshot-download.ts";
 import { Transaction } from "./transaction.ts";
-import type { BatchOptions, CallOptions, RequestParts, Transport } from "./transport.ts";
-import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
+import type { BatchOptions, CallOptions, IfMatch, RequestParts, Transport } from "./transport.ts";
+import { batchingOf, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import type { WaitOptions } from "./wait.ts";
 import { type WhereFunction, where } from "./where.ts";
 
@@ -95,14 +95,17 @@ export type PastCollection<Metadata extends object> = Pick<
 
 /**
  * On what a write depends. `ifVersion`: it is refused with `version_changed` unless this version is the current one. Such a write is one
- * request, and is not sent again after a lost answer: read what is there.
+ * request, and is sent again after a lost answer only with an `idempotencyKey`: without one, read what is there.
  */
 export type Condition = { ifVersion?: number };
 
-const conditional = (ifVersion: number | undefined): Pick<RequestParts, "query" | "repeat"> =>
-  ifVersion === undefined ? {} : { query: { if_version: String(ifVersion) }, repeat: "refused" };
-
-const oneRequest = { batchRecords: Number.MAX_SAFE_INTEGER, batchBytes: Number.MAX_SAFE_INTEGER };
+const conditional = ({ ifVersion, ifMatch }: Condition & IfMatch): Pick<RequestParts, "query" | "repeat"> =>
+  ifVersion === undefined && ifMatch === undefined
+    ? {}
+    : {
+        query: { if_version: ifVersion?.toString(), if_match: ifMatch?.toString() },
+        repeat: "refused",
+      };
 
 /** A dense index. Defaults for omitted options: name "dense", quantization auto, HNSW with its defaults. */
 export type DenseIndexInput = CreateDenseIndex;
@@ -315,7 +318,9 @@ export class Collection<Metadata extends object = AnyMetadata> {
    * is not: use a transaction for that. When a request fails, the error's `details.acknowledged` is the number of records, from the first
    * one on, that were acknowledged. Positions in the error (`vectors[1017]`) refer to the records of this call. Requests are repeated after
    * a lost response: if another writer changes one of the same ids in between, this call's record wins. With `ifVersion` there is one request,
-   * which is refused with `version_changed` if anything was written since that version.
+   * which is refused with `version_changed` if anything was written since that version. A record with `if_match` (the version that wrote it,
+   * which `include: ["version"]` tells) or `if_absent` is written only if it is as that says; otherwise its request is refused with
+   * `record_changed`.
    *
    * @example
    * ```ts no-run
@@ -331,22 +336,28 @@ export class Collection<Metadata extends object = AnyMetadata> {
     records: Records<Metadata>,
     { ifVersion, ...options }: BatchOptions & CallOptions & Condition = {},
   ): Promise<UpsertResult> {
-    const isConditional = ifVersion !== undefined;
-    const batching = isConditional ? { ...options, ...oneRequest } : options;
+    const batching = batchingOf(options, ifVersion !== undefined);
     return upsertInBatches(records, batching, this.#transport.form, (body) =>
       this.#transport.request("streamingUpsert", {
         params: this.#params,
         ...body,
-        ...conditional(ifVersion),
+        ...conditional({ ifVersion }),
         call: options,
       }),
     );
   }
 
-  /** Deletes a record immediately. @throws QuiverError vector_not_found, version_changed */
-  async delete(id: string, { ifVersion, ...options }: CallOptions & Condition = {}): Promise<void> {
+  /** Deletes a record immediately. @throws QuiverError vector_not_found, version_changed, record_changed */
+  async delete(
+    id: string,
+    { ifVersion, ifMatch, ...call }: CallOptions & Condition & IfMatch = {},
+  ): Promise<void> {
     const params = { ...this.#params, vector_id: id };
-    await this.#transport.request("streamingDelete", { params, ...conditional(ifVersion), call: options });
+    await this.#transport.request("streamingDelete", {
+      params,
+      ...conditional({ ifVersion, ifMatch }),
+      call,
+    });
   }
 
   /** Reads a record. @throws QuiverError vector_not_found */
@@ -374,11 +385,21 @@ export class Collection<Metadata extends object = AnyMetadata> {
 
   /**
    * Merges a patch into the metadata of a record (RFC 7396): keys are replaced, objects merged, and null removes a key. Vectors and text stay.
-   * @throws QuiverError vector_not_found
+   * @throws QuiverError vector_not_found, record_changed
    */
-  async patch(id: string, metadata: PatchOf<Metadata>, call: CallOptions = {}): Promise<void> {
+  async patch(
+    id: string,
+    metadata: PatchOf<Metadata>,
+    { ifMatch, ...call }: CallOptions & IfMatch = {},
+  ): Promise<void> {
     const params = { ...this.#params, vector_id: id };
-    await this.#transport.request("patchVector", { params, body: { metadata }, call });
+    const isConditional = ifMatch !== undefined;
+    await this.#transport.request("patchVector", {
+      params,
+      body: { metadata, ...(isConditional && { if_match: ifMatch }) },
+      ...(isConditional && { repeat: "refused" }),
+      call,
+    });
   }
 
   /** Records by their ids, in this order; null where there is none. At most 10,000. */
@@ -612,6 +633,29 @@ export class Collection<Metadata extends object = AnyMetadata> {
     const body = { name, ...fieldsOf(past) };
     await this.#transport.request("copyCollection", { params: this.#params, body, call });
     return new Collection<Metadata>(this.#transport, name);
+  }
+
+  /**
+   * Takes over what a copy of this collection has changed since it was made, record by record, as one version.
+   * @param from name of the copy
+   * @param options `onConflict`: what holds for records that both have changed: `ours`, as they are here, or `theirs`, as in the copy
+   * @throws QuiverError merge_conflict, whose details list the records; nothing was changed
+   *
+   * @example
+   * ```ts no-run
+   * import type { Collection } from "@quiverdb/client";
+   * declare const articles: Collection;
+   * const draft = await articles.copy("articles-draft");
+   * await draft.delete("a17");
+   * const { removed, conflicts } = await articles.merge("articles-draft", { onConflict: "theirs" });
+   * ```
+   */
+  merge(
+    from: string,
+    { onConflict, ...call }: CallOptions & { onConflict?: "ours" | "theirs" } = {},
+  ): Promise<Merged> {
+    const body = { from, ...(onConflict !== undefined && { on_conflict: onConflict }) };
+    return this.#transport.request("mergeCollection", { params: this.#params, body, call });
   }
 
   /**

@@ -6,6 +6,7 @@
 
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type {
+  Alias,
   CollectionDetail,
   CollectionSummary,
   CreateCollection,
@@ -101,6 +102,32 @@ export class Database {
   /** Deletes a collection with everything in it. @throws QuiverError collection_not_found */
   deleteCollection(name: string, call: CallOptions = {}): Promise<void> {
     return this.collection(name).drop(call);
+  }
+
+  /** Other names of collections, by name. */
+  async aliases(call: CallOptions = {}): Promise<Alias[]> {
+    return (await this.#transport.request("listAliases", { call })).aliases;
+  }
+
+  /**
+   * Makes an alias another name of a collection, at once, whatever it stood for: every request sees the one collection or the other.
+   * @throws QuiverError collection_not_found, collection_already_exists if a collection has this name
+   *
+   * @example
+   * ```ts no-run
+   * import type { QuiverClient } from "@quiverdb/client";
+   * declare const client: QuiverClient;
+   * await client.putAlias("articles", "articles-2026-12");
+   * const { results } = await client.collection("articles").search.text({ query_text: "bees" });
+   * ```
+   */
+  putAlias(alias: string, collection: string, call: CallOptions = {}): Promise<Alias> {
+    return this.#transport.request("putAlias", { params: { alias }, body: { collection }, call });
+  }
+
+  /** Deletes an alias; its collection stays. @throws QuiverError alias_not_found */
+  async deleteAlias(alias: string, call: CallOptions = {}): Promise<void> {
+    await this.#transport.request("deleteAlias", { params: { alias }, call });
   }
 
   /** A handle on a collection, whose filters fit the type of its metadata if one is given. Sends no request. */

@@ -23,6 +23,10 @@ export const endpoints = {
   getCollection: { method: "GET", path: "/vectordb/collections/{collection_id}", repeat: "always" },
   patchCollection: { method: "PATCH", path: "/vectordb/collections/{collection_id}", repeat: "always" },
   copyCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/copy", repeat: "refused" },
+  mergeCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/merge", repeat: "always" },
+  listAliases: { method: "GET", path: "/vectordb/aliases", repeat: "always" },
+  putAlias: { method: "PUT", path: "/vectordb/aliases/{alias}", repeat: "always" },
+  deleteAlias: { method: "DELETE", path: "/vectordb/aliases/{alias}", repeat: "always", done: "alias_not_found" },
   deleteCollection: { method: "DELETE", path: "/vectordb/collections/{collection_id}", repeat: "always", done: "collection_not_found" },
   checkCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/check", repeat: "always" },
   loadCollection: { method: "POST", path: "/vectordb/collections/{collection_id}/load", repeat: "always" },
@@ -105,6 +109,10 @@ export type Answers = {
   getCollection: collection.CollectionDetail;
   patchCollection: collection.CollectionDetail;
   copyCollection: snapshot.RestoredCollection;
+  mergeCollection: collection.Merged;
+  listAliases: collection.AliasList;
+  putAlias: collection.Alias;
+  deleteAlias: undefined;
   deleteCollection: undefined;
   checkCollection: check.CheckReport;
   loadCollection: collection.CollectionDetail;

@@ -199,7 +199,8 @@ export class HttpTransport implements Transport {
         if (this.#current === used) this.#current = (used + 1) % this.#urls.length;
         url = this.#address(endpoint.path, parts);
         if (fate === "unanswered") inDoubt = true;
-        if (fate === "unanswered" && (parts.repeat ?? endpoint.repeat) === "refused") throw error;
+        const isOnce = parts.call?.idempotencyKey !== undefined;
+        if (fate === "unanswered" && !isOnce && (parts.repeat ?? endpoint.repeat) === "refused") throw error;
         if (!(await patience.wait(request, outcome.failure))) throw error;
       }
     } finally {
@@ -238,10 +239,12 @@ export class HttpTransport implements Transport {
 
   #init(
     { method }: Endpoint,
-    { body, contentType, upload, headers }: RequestParts,
+    { body, contentType, upload, headers, call }: RequestParts,
     signal: AbortSignal,
   ): RequestInit {
-    const own = { ...this.#headers, ...this.#positions.header, ...headers };
+    const { idempotencyKey: key } = call ?? {};
+    const once = key === undefined ? {} : { "idempotency-key": key };
+    const own = { ...this.#headers, ...this.#positions.header, ...once, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
       // A streamed body needs `duplex: "half"`, which the types do not declare.

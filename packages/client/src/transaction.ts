@@ -11,8 +11,8 @@ import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import { waitForIndexes } from "./indexes-ready.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
-import type { BatchOptions, CallOptions, RequestParts, Transport } from "./transport.ts";
-import { type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
+import type { BatchOptions, CallOptions, IfMatch, RequestParts, Transport } from "./transport.ts";
+import { batchingOf, type Records, type UpsertResult, upsertInBatches } from "./upsert.ts";
 import { type WaitOptions, waitFor } from "./wait.ts";
 
 /** How a commit is waited for. */
@@ -60,7 +60,7 @@ export class Transaction<Metadata = AnyMetadata> {
    * Splits them into requests as `collection.upsert` does. Repeating a request changes nothing.
    */
   upsert(records: Records<Metadata>, options: BatchOptions & CallOptions = {}): Promise<UpsertResult> {
-    return upsertInBatches(records, options, this.#transport.form, (body) =>
+    return upsertInBatches(records, batchingOf(options), this.#transport.form, (body) =>
       this.#transport.request("upsertVectors", { params: this.#params, ...body, call: options }),
     );
   }
@@ -73,9 +73,10 @@ export class Transaction<Metadata = AnyMetadata> {
   }
 
   /** Deletes a record. @throws QuiverError vector_not_found if the id is neither stored nor buffered */
-  async delete(id: string, call: CallOptions = {}): Promise<void> {
+  async delete(id: string, { ifMatch, ...call }: CallOptions & IfMatch = {}): Promise<void> {
     await this.#transport.request("deleteVectorInTransaction", {
       params: { ...this.#params, vector_id: id },
+      query: { if_match: ifMatch?.toString() },
       call,
     });
   }

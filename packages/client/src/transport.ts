@@ -16,7 +16,15 @@ export type CallOptions = {
   timeoutMs?: number;
   /** Maximum number of retries of this request. */
   retries?: number;
+  /**
+   * Of a write, 1 to 255 printable ASCII characters, such as a random UUID: a request with the same key is answered alike for 24 hours, and not
+   * done again. So with a key every write is sent again after a lost answer. A write of several requests is not split.
+   */
+  idempotencyKey?: string;
 };
+
+/** On what a write depends: `ifMatch`: it is refused with `record_changed` unless this version wrote the record. */
+export type IfMatch = { ifMatch?: number };
 
 /** Options of calls that write many records. */
 export type BatchOptions = {
@@ -37,6 +45,7 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
   "signal",
   "timeoutMs",
   "retries",
+  "idempotencyKey",
   "batchRecords",
   "batchBytes",
   "concurrency",

@@ -14,7 +14,7 @@ import { kindOf } from "@quiverdb/protocol/kind-of";
 import { quiverError } from "./answer.ts";
 import type { AnyMetadata } from "./filter-types.ts";
 import type { RawRecord, RecordInput } from "./record.ts";
-import type { BatchOptions, Form, RequestParts } from "./transport.ts";
+import type { BatchOptions, CallOptions, Form, RequestParts } from "./transport.ts";
 
 const upsertDefaults = { batchRecords: 1_000, batchBytes: 8 * 1024 * 1024, concurrency: 1 } as const;
 
@@ -26,6 +26,15 @@ export type Records<Metadata = AnyMetadata> =
   | AsyncIterable<RecordInput<Metadata> | RawRecord>;
 
 type AnyRecord = RecordInput<unknown> | RawRecord;
+
+/** What has a condition or a key is one request. */
+export const batchingOf = (
+  options: BatchOptions & CallOptions,
+  isConditional = false,
+): BatchOptions & CallOptions =>
+  isConditional || options.idempotencyKey !== undefined
+    ? { ...options, batchRecords: Number.MAX_SAFE_INTEGER, batchBytes: Number.MAX_SAFE_INTEGER }
+    : options;
 
 /** What an upsert of many records has done. */
 export type UpsertResult = {

@@ -224,8 +224,8 @@ function asSent(body: unknown, depth: "list" | "all"): unknown {
   return { ...body, vectors: body.vectors.map((vector) => asSent(vector, "list")) };
 }
 
-function limitsOf({ call: { timeoutMs, signal } = {} }: RequestParts): CallLimits {
-  return { timeoutMs, signal };
+function limitsOf({ call: { timeoutMs, signal, idempotencyKey } = {} }: RequestParts): CallLimits {
+  return { timeoutMs, signal, idempotencyKey };
 }
 
 /**

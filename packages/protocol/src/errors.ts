@@ -64,6 +64,10 @@ export const errorKinds = {
   ),
   tag_not_found: kind(404, "The collection has no tag of this name."),
   version_changed: kind(412, "Another version is current than if_version names; nothing was changed."),
+  record_changed: kind(
+    412,
+    "A record is not as if_match or if_absent asks; details.vector_id and details.version say which, and which version wrote it (null: it does not exist). Nothing was changed.",
+  ),
   tag_already_exists: kind(409, "The collection has a tag of this name; nothing was changed."),
   unauthorized: kind(401, "The request carries no API key, or one that is not valid."),
   forbidden: kind(403, "The key is valid, but its role or its collections do not allow this request."),
@@ -76,6 +80,12 @@ export const errorKinds = {
   route_not_found: kind(404, "No endpoint has this path."),
   method_not_allowed: kind(405, "The endpoint exists, but not with this method."),
   collection_already_exists: kind(409, "A collection with this name already exists."),
+  merge_conflict: kind(
+    409,
+    "Records were changed in the copy and in its original; details.conflicts lists the first 1,000. Nothing was changed.",
+  ),
+  alias_not_found: kind(404, "There is no alias of this name."),
+  collection_has_aliases: kind(409, "The collection has aliases, which must be deleted or moved first."),
   index_already_exists: kind(409, "The collection already has an index of this kind."),
   transaction_ongoing: kind(409, "The collection already has an open transaction."),
   data_directory_in_use: kind(
@@ -85,6 +95,14 @@ export const errorKinds = {
   data_directory_foreign: kind(
     409,
     "The directory has files, but none that says it is a data directory of Quiver; details.found names some of them. Nothing was changed. Raised only where a directory is opened.",
+  ),
+  idempotency_key_reused: kind(
+    422,
+    "The Idempotency-Key was used for another request within the last 24 hours; nothing was changed.",
+  ),
+  too_many_idempotency_keys: kind(
+    429,
+    "The answers to as many writes with an Idempotency-Key as possible are kept already; nothing was changed.",
   ),
   body_too_large: kind(413, "The request body is larger than the server's limit."),
   unsupported_media_type: kind(

@@ -117,6 +117,13 @@ export const limits = {
   versionsPageMax: 1_000,
   /** Tags of a collection. */
   tagsMax: 1_000,
+  /** Answers to writes with an Idempotency-Key that a collection keeps. */
+  answersMax: 1_000_000,
+  /** The same for creating, copying and deleting collections and aliases. */
+  catalogAnswersMax: 10_000,
+  aliasesMax: 10_000,
+  /** Conflicts that a merge lists. */
+  conflictsShown: 1_000,
   /** How long a reader of changes may wait for a write. */
   changesWaitMsMax: 30_000,
   /** Earlier versions that are open for searches at a time. */

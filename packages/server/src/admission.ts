@@ -33,6 +33,8 @@ const placesOf: Readonly<Record<QueueName, readonly [max: number, keyMax: number
   export: [limits.exportsMax, limits.exportsMax / 2],
   recall: [6, 2],
   administration: [192, 64],
+  // They wait most of the time.
+  feed: [4_096, 1_024],
   large: [limits.largeRunningMax, limits.largeRunningKeyMax],
 };
 

@@ -122,6 +122,10 @@ export type ApplicationParts = {
   readonly connections: Connections;
   /** True from the start of a stop. */
   readonly isStopping: () => boolean;
+  /** True before that, when the requests in progress are to end soon. Default: as `isStopping`. */
+  readonly isEnding?: () => boolean;
+  /** Collections by their aliases; replaced when one changes. */
+  readonly aliases: { readonly current: ReadonlyMap<string, string> };
   /** Version of the program, for the API reference. */
   readonly version: string;
 };
@@ -255,6 +259,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
+    // From here on the request is one for the collection itself: whatever the alias stands for next.
+    if (parts.aliases.current.size > 0 && params.collection_id !== undefined)
+      params.collection_id = parts.aliases.current.get(params.collection_id) ?? params.collection_id;
     access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
@@ -283,7 +290,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
         request.headers,
         params.collection_id,
       );
-    request.waits = new Waits(request.raw, times, payer, access, request.trace);
+    request.waits = new Waits(request.raw, times, payer, access, request.trace, operation);
     request.work = admission.arrive({ kind, key, deadline: request.waits.deadline });
     if (body === undefined || bodyless.has(request.method)) done();
     else if (operation.upload) {
@@ -355,7 +362,8 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     throw paths.errorFor(request.method, request.raw.url ?? "/");
   });
 
-  const endpoints = { gate, watch: account.watch, onAuditError: account.fault };
+  const isEnding = parts.isEnding ?? isStopping;
+  const endpoints = { gate, isEnding, watch: account.watch, onAuditError: account.fault };
   if (owner !== undefined) {
     const { database, audit } = owner;
     await registerOpenapi(app, parts.version);

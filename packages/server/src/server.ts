@@ -83,9 +83,14 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
   let audit: AuditLog | undefined;
   try {
     audit = await AuditLog.open(config.dataDir, config.clock);
-    const stopping = { now: false };
+    const stopping = { begun: false, now: false };
+    const aliases = { current: aliasesOf(database) };
+    database.onAliases(async (all) => {
+      aliases.current = new Map(all);
+      await pool?.tellAliases(aliases.current);
+    });
     const { gate, adminKeyFile } = await openAuthentication(config, database, logger);
-    if (socket !== undefined) pool = new ServingPool({ config, database, gate, log, socket });
+    if (socket !== undefined) pool = new ServingPool({ config, database, gate, log, socket, aliases });
     const created = await createApplication({
       config,
       owner: {
@@ -104,6 +109,8 @@ export async function startServer(given: ServerConfig): Promise<RunningServer> {
       tracing,
       connections,
       isStopping: () => stopping.now,
+      isEnding: () => stopping.begun,
+      aliases,
       version,
     });
     app = created.app;
@@ -151,6 +158,9 @@ async function openCluster(config: CompleteServerConfig, logger: Logger) {
     throw new ConfigError("cluster", `cluster cannot be joined: ${(error as Error).message}`);
   }
 }
+
+const aliasesOf = (database: Database): ReadonlyMap<string, string> =>
+  new Map(database.aliases().map(({ alias, collection }) => [alias, collection]));
 
 /** The log of standard output: for people on a terminal, as JSON elsewhere. */
 async function standardLog(level: LogLevel): Promise<ServerLog> {
@@ -258,7 +268,7 @@ function stopper(
   audit: AuditLog,
   database: Database,
   connections: Connections,
-  stopping: { now: boolean },
+  stopping: { begun: boolean; now: boolean },
   config: CompleteServerConfig,
   log: ServerLog,
   tracing: Tracing | undefined,
@@ -272,6 +282,7 @@ function stopper(
 
   async function stop(): Promise<void> {
     logger.info({ connections: connections.count }, "stopping");
+    stopping.begun = true;
     try {
       await pool?.stop();
       stopping.now = true;

@@ -1039,6 +1039,8 @@ const bodies: Partial<Record<OperationName, unknown>> = {
   putCurrentVersion: { version: 1 },
   putTag: { version: 1 },
   copyCollection: { name: "copy" },
+  mergeCollection: { from: "copy" },
+  putAlias: { collection: "c" },
   countVectors: {},
   facetVectors: { field: "color" },
   scrollVectors: {},

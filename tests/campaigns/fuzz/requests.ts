@@ -171,6 +171,7 @@ function segmentsFor(parameter: string, grounds: Grounds): fc.Arbitrary<string> 
     version: ["0", "1", "2", grounds.versionHash, "kept"],
     other: ["0", "1", "2", grounds.versionHash, "kept"],
     tag: ["kept", "kept", "absent"],
+    alias: ["other-name", "other-name", "plain", "absent"],
     field: ["n", "a.b", "id", "\\id", "a\\", "missing"],
     index_type: ["dense", "sparse", "tf_idf", "tf-idf"],
   };

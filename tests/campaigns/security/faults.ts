@@ -15,6 +15,8 @@ const broken = [
   "snapshots",
   "restoreCollection",
   "copyCollection",
+  "mergeCollection",
+  "aliases",
 ];
 
 /** Lets every call of the engine fail, with a message that must not be exposed. @returns the tested endpoints */

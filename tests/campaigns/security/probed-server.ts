@@ -117,6 +117,8 @@ export const bodies: Partial<Record<OperationName, unknown>> = {
   createCollection: collectionBody("made"),
   patchCollection: { config: { history: null } },
   copyCollection: { name: "copied" },
+  mergeCollection: { from: "copied" },
+  putAlias: { collection: "c" },
   putCurrentVersion: { version: 0 },
   putTag: { version: 0 },
   createDenseIndex: {

@@ -4,7 +4,7 @@
 // `race`. A deadline is over when its time has passed or its caller is gone. Then `check` throws, and the work ends. The last check of a
 // write comes before it goes to the writer: from then on the write is completed and awaited.
 
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { fieldError, QuiverError } from "@quiverdb/protocol/errors";
 import { refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Account } from "./fair-queue.ts";
@@ -27,6 +27,11 @@ export type CallLimits = {
   readonly trace?: Trace | undefined;
   /** The account that is charged for the call's time slices. Default: one account for all callers that name none. */
   readonly account?: Account | undefined;
+  /**
+   * Of a write, 1 to 255 characters: a write with the same key is answered alike for 24 hours, and not done again. Default: none.
+   * A request is refused if it has the key of another (`idempotency_key_reused`).
+   */
+  readonly idempotencyKey?: string | undefined;
 };
 
 /** What a deadline uses of an AbortSignal. */
@@ -36,6 +41,8 @@ export type CancelSignal = {
   addEventListener(type: "abort", act: () => void, options?: { once: boolean }): void;
   removeEventListener(type: "abort", act: () => void): void;
 };
+
+const optionNames = ["timeoutMs", "signal", "recheck", "account", "workMs", "trace", "idempotencyKey"];
 
 export class Deadline {
   readonly #endMs: number;
@@ -47,6 +54,8 @@ export class Deadline {
   #task: Task | undefined;
   /** Receives the steps of the call, if somebody does. */
   readonly trace: Trace | undefined;
+  /** Of a write that is done once. */
+  readonly idempotencyKey: string | undefined;
 
   private constructor({
     timeoutMs = Number.POSITIVE_INFINITY,
@@ -55,8 +64,10 @@ export class Deadline {
     account,
     workMs = Number.POSITIVE_INFINITY,
     trace,
+    idempotencyKey,
   }: CallLimits) {
     this.trace = trace;
+    this.idempotencyKey = idempotencyKey;
     this.#account = account;
     this.#workMs = workMs;
     this.#timeoutMs = timeoutMs;
@@ -71,7 +82,15 @@ export class Deadline {
   /** A deadline that starts now. @throws unknown_field */
   static of(options: CallOptions = {}): Deadline {
     if (options instanceof Deadline) return options;
-    refuseUnknownOptions(options, ["timeoutMs", "signal", "recheck", "account", "workMs", "trace"]);
+    refuseUnknownOptions(options, optionNames);
+    const { idempotencyKey } = options;
+    if (idempotencyKey !== undefined && !/^[\x20-\x7e]{1,255}$/.test(idempotencyKey))
+      throw fieldError(
+        "idempotency-key",
+        "1 to 255 printable ASCII characters",
+        "something else",
+        "The Idempotency-Key is not 1 to 255 printable ASCII characters, such as a random UUID.",
+      );
     if (Object.values(options).every((option) => option === undefined)) return Deadline.none;
     return new Deadline(options);
   }
@@ -92,6 +111,7 @@ export class Deadline {
       account: this.#account,
       workMs: this.#workMs,
       trace: this.trace,
+      idempotencyKey: this.idempotencyKey,
     });
     sooner.#task = this.task;
     return sooner;

@@ -13,13 +13,14 @@ import {
 } from "@quiverdb/protocol/shapes/index-definition";
 import { text } from "../base/bytes.ts";
 import type { Reader } from "../storage/store.ts";
+import { fingerprintOf, type Once } from "./answers.ts";
 import { type HistoryOperation, type LogOperation, readIndexDefinitions } from "./apply.ts";
 import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
 import { readTag, requireNoTag, requireReadable, tagNotFound } from "./history.ts";
 import { KeyFilterRules, type WriterKeyFilter } from "./key-filter.ts";
-import { readOperations } from "./record.ts";
-import { requireStageable, tooManyVectors } from "./staging.ts";
+import { type RecordCondition, RecordReader, readConditions, readOperations } from "./record.ts";
+import { requireStageable, stagedConditions, tooManyVectors } from "./staging.ts";
 import type { IndexedTransaction } from "./transaction.ts";
 import * as transactions from "./transaction.ts";
 
@@ -27,9 +28,11 @@ import * as transactions from "./transaction.ts";
  * A request that becomes an operation of the log. `keyFilter`: the records that its caller sees; absent: all. `ifVersion`: it is refused where
  * another version is current.
  */
-export type LoggedRequest =
+export type LoggedRequest = (
   | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
   | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
+  /** The upserts and deletes of a merge. `from`: what was asked for; `told`: its answer. */
+  | { kind: "change"; batch: Uint8Array; from: string; told?: object }
   | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }
@@ -41,7 +44,28 @@ export type LoggedRequest =
   | { kind: "fail"; transactionId: string; message: string }
   | { kind: "createIndex"; index: IndexKind; definition: IndexDefinition }
   | { kind: "deleteIndex"; index: IndexKind }
-  | HistoryOperation;
+  | HistoryOperation
+) & { readonly once?: Once };
+
+/** Parts of a request that are the same whenever its caller sends it again, to tell it from others with the same key. */
+export function fingerprint(request: LoggedRequest): string {
+  const { batch, ...rest } = request as LoggedRequest & { batch?: Uint8Array };
+  switch (rest.kind) {
+    case "deleteMatching":
+    case "updateMatching":
+      // The batch has what matched when it was sent.
+      return fingerprintOf({ ...rest, matching: rest.matching.filter });
+    case "patch":
+      return fingerprintOf({ ...rest, id: text(rest.id) });
+    case "change":
+      return fingerprintOf({ kind: rest.kind, from: rest.from });
+    case "begin":
+    case "putTag":
+      return fingerprintOf({ ...rest, random: "", version: 0 });
+    default:
+      return fingerprintOf(rest, batch);
+  }
+}
 
 /** State that is local to a node: durable like an operation, but not part of the log. */
 export type LocalNote = { kind: "noteIndexed"; transactions: readonly IndexedTransaction[] };
@@ -83,15 +107,26 @@ export function accept(
   switch (request.kind) {
     case "upsert":
       rules?.requireWritable(request.batch);
+      requireUnchanged(reader, readConditions(request.batch));
       if (maxVectors !== null) requireRoom(request.batch, exists, roomFor, maxVectors);
       return { kind: "upsert", batch: request.batch };
     case "delete":
       for (const { id } of readOperations(request.batch)) if (!sees(id)) throw vectorNotFound(id);
+      requireUnchanged(reader, readConditions(request.batch));
       return { kind: "delete", batch: request.batch };
+    case "change":
+      requireUnchanged(reader, readConditions(request.batch));
+      if (maxVectors !== null) requireRoom(request.batch, exists, roomFor, maxVectors);
+      return { kind: "change", batch: request.batch };
     case "deleteMatching":
     case "updateMatching":
-    case "patch":
       return changeOf(reader, head, request);
+    case "patch": {
+      const { id, born } = request;
+      const operation = changeOf(reader, head, request);
+      if (born !== undefined) requireUnchanged(reader, [{ id, born }]);
+      return operation;
+    }
     case "begin":
       transactions.requireNoneOpen(reader, head);
       return { kind: "begin", transactionId: transactions.nextTransactionId(head, request.random) };
@@ -105,6 +140,7 @@ export function accept(
     case "commit":
       openEntry(reader, request.transactionId);
       rules?.requireCommittable();
+      requireUnchanged(reader, stagedConditions(reader));
       return { kind: "commit", transactionId: request.transactionId };
     case "fail":
       openEntry(reader, request.transactionId);
@@ -134,6 +170,24 @@ export function accept(
     case "restoreVersion":
       requireReadable(reader, head, request.version);
       return request;
+  }
+}
+
+/** @throws record_changed if a record is not as a condition asks */
+export function requireUnchanged(reader: Reader, conditions: Iterable<RecordCondition>): void {
+  for (const { id, born } of conditions) {
+    const key = id.slice();
+    const ordinal = reader.get("ids", key)?.slice();
+    const stored = ordinal && reader.get("records", ordinal);
+    const current = stored === undefined ? null : new RecordReader(stored).born;
+    if ((current ?? 0) === born) continue;
+    const name = text(key);
+    const found = current === null ? "it does not exist" : `version ${current} wrote it`;
+    throw new QuiverError(
+      "record_changed",
+      `The record '${name.slice(0, 80)}' is not as the write asks for: ${found}, and not ${born === 0 ? "absent" : `version ${born}`}; nothing was changed. Read it again, and decide anew.`,
+      { vector_id: name, ...(born === 0 ? { if_absent: true } : { if_match: born }), version: current },
+    );
   }
 }
 
@@ -170,7 +224,7 @@ function requireRoom(
   maxVectors: number,
 ): void {
   const fresh = new Set<string>();
-  for (const { id } of readOperations(batch)) if (!exists(id)) fresh.add(text(id));
+  for (const { kind, id } of readOperations(batch)) if (kind === "upsert" && !exists(id)) fresh.add(text(id));
   if (fresh.size > room) throw tooManyVectors(maxVectors, fresh.size - room);
 }
 

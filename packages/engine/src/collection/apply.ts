@@ -49,6 +49,8 @@ export type { IndexDefinitions };
 export type LogOperation =
   | { kind: "upsert"; batch: Uint8Array }
   | { kind: "delete"; batch: Uint8Array }
+  /** Upserts and deletes. */
+  | { kind: "change"; batch: Uint8Array }
   | { kind: "begin"; transactionId: string }
   | { kind: "stage"; transactionId: string; batch: Uint8Array }
   /** Makes a separate version, so no other operation of its entry changes records. */
@@ -112,6 +114,11 @@ export class Application {
         return this.#upsert(operation.batch);
       case "delete":
         return this.#delete(operation.batch);
+      case "change":
+        for (const each of readOperations(operation.batch))
+          if (each.kind === "upsert") this.#changing.upsert(each);
+          else this.#changing.delete(each.id);
+        return null;
       case "begin":
         return transactions.begin(this.#writer, this.head, this.#timeMs, operation.transactionId);
       case "stage":
@@ -238,14 +245,14 @@ export class Application {
     const same = new Set<number>();
     for (const ordinal of again) {
       const record = (pastRecord(writer, ordinal) as PastRecord).record.slice();
-      const { idBytes: id, contents } = new RecordReader(record);
+      const { idBytes: id, contents, content } = new RecordReader(record);
       const dense = contents.dense ? denseAt(writer, { ordinal, record, isPast: true }).slice() : emptyBytes;
       const live = this.#liveAs(id, record, dense);
       if (live !== undefined) {
         same.add(live);
         continue;
       }
-      const upsert = { kind: "upsert", id, content: record.subarray(10 + id.length), dense } as const;
+      const upsert = { kind: "upsert", id, content, dense } as const;
       this.#changing.upsert({ ...upsert, bytes: operationBytes(upsert) });
     }
     for (const ordinal of newer) {

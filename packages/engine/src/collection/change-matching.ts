@@ -58,7 +58,8 @@ export type ChangeMatching = OfKeyFilter &
   (
     | { kind: "deleteMatching"; matching: Matching; batch: Uint8Array }
     | { kind: "updateMatching"; matching: Matching; batch: Uint8Array; patch: string }
-    | { kind: "patch"; id: Uint8Array; patch: string }
+    /** `born`: the version that must have written the record. */
+    | { kind: "patch"; id: Uint8Array; patch: string; born?: number }
   );
 
 /** The operation that the request becomes in this state; null if no record matches. @throws invalid_request if it is too large */

@@ -7,7 +7,8 @@ import { limits } from "@quiverdb/protocol/limits";
 import { type CollectionSummary, CreateCollection } from "@quiverdb/protocol/shapes/collection";
 import { bytesBeyond, text, utf8 } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
-import type { Reader } from "../storage/store.ts";
+import type { Reader, Writer } from "../storage/store.ts";
+import { answerMs, keyReused, type Once, tooManyKeys } from "./answers.ts";
 import type { HistoryPolicy } from "./history.ts";
 import { encodePlace, type Place } from "./place.ts";
 import { metaKeys } from "./tables.ts";
@@ -29,7 +30,7 @@ export type CollectionDefinition = {
   /** How far back versions were readable when it was created; absent: not at all. The store has what holds now (history.ts). */
   history?: HistoryPolicy;
   /** Of a copy: which version of which collection it began as. */
-  origin?: { name: string; version: number; hash: string };
+  origin?: { name: string; internalId?: string; version: number; hash: string };
 };
 
 /** @throws invalid_name */
@@ -155,13 +156,20 @@ export type CatalogEntry = {
   pastOf?: string;
 };
 
-/** A change of the catalog; each is one durable store write. */
+/** What was answered to a request with an Idempotency-Key (answers.ts). `value` is JSON. */
+export type CatalogAnswer = Once & { readonly timeMs: number; readonly value: unknown };
+
+/** Prefixes of keys of the table `credentials` that have nothing to do with keys and sessions. */
+export const aliasPrefix = "alias/";
+export const answerPrefix = "answer/";
+
+/** A change of the catalog; each is one durable store write, with what was answered to its request. */
 export type CatalogRequest =
-  | { kind: "putCollection"; entry: CatalogEntry }
-  | { kind: "deleteCollection"; name: string }
+  | { kind: "putCollection"; entry: CatalogEntry; answer?: CatalogAnswer | undefined }
+  | { kind: "deleteCollection"; name: string; answer?: CatalogAnswer | undefined }
   /** `isNote`: only if there is something under the key. */
-  | { kind: "putCredential"; key: string; value: unknown; isNote?: true }
-  | { kind: "deleteCredential"; key: string }
+  | { kind: "putCredential"; key: string; value: unknown; isNote?: true; answer?: CatalogAnswer | undefined }
+  | { kind: "deleteCredential"; key: string; answer?: CatalogAnswer | undefined }
   /** How far in a replicated log the catalog is. */
   | { kind: "putPlace"; place: Place };
 
@@ -191,6 +199,35 @@ export function catalogChange(request: CatalogRequest): {
     case "putPlace":
       return { table: "meta", key: metaKeys.place, value: encodePlace(request.place) };
   }
+}
+
+/** Stores the answer to a request with a key, and removes those that are a day old. */
+export function keepCatalogAnswer(writer: Writer, { key, ...answer }: CatalogAnswer): void {
+  const old = readCredentials(writer, answerPrefix).filter(([, value]) => isOld(value, answer.timeMs));
+  for (const [name] of old) writer.delete("credentials", utf8(name));
+  writer.put("credentials", utf8(answerPrefix + key), utf8(JSON.stringify(answer)));
+}
+
+const isOld = (answer: unknown, nowMs: number): boolean =>
+  (answer as Omit<CatalogAnswer, "key">).timeMs < nowMs - answerMs;
+
+/**
+ * The answer to an earlier request with this key; undefined: there was none in the last day.
+ * @throws idempotency_key_reused, too_many_idempotency_keys
+ */
+export function catalogAnswerTo(
+  reader: Reader,
+  { key, fingerprint }: Once,
+  nowMs: number,
+): { readonly value: unknown } | undefined {
+  const kept = readCredentials(reader, answerPrefix).filter(([, value]) => !isOld(value, nowMs));
+  const found = kept.find(([name]) => name === answerPrefix + key)?.[1] as CatalogAnswer | undefined;
+  if (found === undefined) {
+    if (kept.length >= limits.catalogAnswersMax) throw tooManyKeys("The database", limits.catalogAnswersMax);
+    return undefined;
+  }
+  if (found.fingerprint !== fingerprint) throw keyReused(key);
+  return found;
 }
 
 export function readCredential(reader: Reader, key: string): unknown {

@@ -243,6 +243,9 @@ export function readableVersions(
 
 // ---- Tags
 
+/** The tag of a copy at the version that it began with, so that it can be merged. */
+export const originTag = "origin";
+
 /** What a tag may be called: anything that is no number and no hash. @throws invalid_request */
 export function checkTagName(name: string): void {
   const bytes = utf8(name).length;

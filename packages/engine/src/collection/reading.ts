@@ -44,6 +44,7 @@ export class StoredVector {
       document_id: documentId,
       ...(has("dense_values") && { dense_values: this.#dense && Array.from(this.#dense) }),
       ...(include?.includes("dense_f32") && { dense_f32: this.#denseF32 }),
+      ...(include?.includes("version") && { version: this.#record.born }),
       ...(has("sparse_values") && { sparse_values: sparse && pairsOf(sparse) }),
       ...(!include && { sparse_indices: sparse && Array.from(sparse.indices) }),
       ...(has("text") && { text: rawText }),
@@ -76,6 +77,8 @@ export class StoredVector {
         return sparse && sparseJson(sparse);
       case "sparse_indices":
         return sparse && `[${sparse.indices.join(",")}]`;
+      case "version":
+        return String(this.#record.born);
       case "text":
         return JSON.stringify(rawText);
       case "metadata":

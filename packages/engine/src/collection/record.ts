@@ -2,6 +2,8 @@
 //
 // A change is sent from the request thread to the writer, and staged in a transaction, as an operation:
 //
+//   batch       condition ... operation ...
+//   condition   u8 2 | u16 idBytes | id | u53 born
 //   operation   u8 kind (0 delete, 1 upsert) | u16 idBytes | id | upsert only: content32 | dense32
 //   content     u8 flags | [u16 | document_id] | [u32 | text] | [u32 | metadata JSON] | [u32 n | n u32 | n f32]
 //   dense       dimension f32
@@ -20,6 +22,7 @@ import {
   readU16LE,
   readU32LE,
   readU53,
+  u53Key,
   writeU32LE,
   writeU53,
 } from "../base/bytes.ts";
@@ -87,8 +90,39 @@ export function writeDelete(out: ByteWriter, id: string): void {
   out.text16(id);
 }
 
+/** What the record of an id must be: last written by this version; 0: there must be none. */
+export type RecordCondition = { readonly id: Uint8Array; readonly born: number };
+
+const conditionKind = 2;
+
+/** Appends a condition to `out`. */
+export function writeCondition(out: ByteWriter, id: string, born: number): void {
+  out.u8(conditionKind);
+  out.text16(id);
+  out.bytes(u53Key(born));
+}
+
+/** The conditions of a batch, in order, as borrowed views, each with the place of what follows it. */
+export function* readConditions(batch: Uint8Array): Generator<RecordCondition & { readonly end: number }> {
+  for (let at = 0; batch[at] === conditionKind; ) {
+    const idEnd = at + 3 + readU16LE(batch, at + 1);
+    const id = batch.subarray(at + 3, idEnd);
+    at = idEnd + 8;
+    invariant(at <= batch.length, () => `a condition ends at ${at} of ${batch.length} bytes`);
+    yield { id, born: readU53(batch.subarray(idEnd, at)), end: at };
+  }
+}
+
+/** A batch without its conditions. */
+export function operationsOf(batch: Uint8Array): Uint8Array {
+  let from = 0;
+  for (const { end } of readConditions(batch)) from = end;
+  return from === 0 ? batch : batch.subarray(from);
+}
+
 /** The operations of a batch, in order, as borrowed views. */
-export function* readOperations(batch: Uint8Array): Generator<Encoded> {
+export function* readOperations(whole: Uint8Array): Generator<Encoded> {
+  const batch = operationsOf(whole);
   const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
   let at = 0;
   const take = (length: number) => {
@@ -202,7 +236,12 @@ export class RecordReader {
   }
 
   get contents(): Contents {
-    return contentsOf(this.#bytes.subarray(this.#idEnd));
+    return contentsOf(this.content);
+  }
+
+  /** The content, as an operation has it. */
+  get content(): Uint8Array {
+    return this.#bytes.subarray(this.#idEnd);
   }
 
   get #documentAt(): number {

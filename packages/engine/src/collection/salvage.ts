@@ -181,7 +181,7 @@ export class Salvage {
       dense = vector;
     }
     if (this.#taken.add(ordinal)) this.taken++;
-    yield operationBytes({ kind: "upsert", id, content: body.subarray(10 + id.length), dense });
+    yield operationBytes({ kind: "upsert", id, content: record.content, dense });
   }
 
   #vector(ordinal: number): Uint8Array | undefined {

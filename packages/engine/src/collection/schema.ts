@@ -8,14 +8,14 @@ import { refuseUnknownFields } from "@quiverdb/protocol/fields";
 import { finiteFloat, kindOf } from "@quiverdb/protocol/kind-of";
 import { limits } from "@quiverdb/protocol/limits";
 import { type DenseVector, ExactVectorInput } from "@quiverdb/protocol/shapes/vector";
-import { ByteWriter, bytesBeyond } from "../base/bytes.ts";
+import { ByteWriter, bytesBeyond, concatenated } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { depthOf } from "../metadata/merge.ts";
 import { tokenizeInSteps } from "../text/tokenize.ts";
 import { firstNotFloat, invalid, readPairs, sortSparse } from "../vector/given.ts";
 import type { CollectionDefinition } from "./definition.ts";
-import { type RecordContent, writeDelete, writeUpsert } from "./record.ts";
+import { type RecordContent, writeCondition, writeDelete, writeUpsert } from "./record.ts";
 
 /** A vector to write; `metadataJson`, where given, is the exact JSON text of `metadata`. */
 export type VectorWrite = ExactVectorInput;
@@ -37,11 +37,13 @@ export function* encodeUpsertsInSteps(
       `has ${vectors.length} vectors, at most ${limits.recordsPerRequestMax} are allowed in one request.`,
     );
   const out = new ByteWriter(64 + vectors.length * (64 + 4 * (definition.dimension ?? 16)));
+  const conditions = new ByteWriter(0);
   for (const [i, vector] of vectors.entries()) {
     writeUpsert(out, yield* checkVector(definition, vector, `${path}[${i}]`));
+    addCondition(conditions, vector.id, vector, `${path}[${i}]`);
     if (i % recordsPerStep === recordsPerStep - 1) yield;
   }
-  const batch = out.take();
+  const batch = batchOf(conditions, out);
   invariant(
     batch.length > 0 === vectors.length > 0,
     () => `${vectors.length} vectors are encoded in ${batch.length} bytes`,
@@ -58,9 +60,38 @@ export function* encodeUpsertInSteps(
   vector: VectorWrite,
 ): Steps<Uint8Array<ArrayBuffer>> {
   const out = new ByteWriter(64 + 4 * (definition.dimension ?? 16));
+  const conditions = new ByteWriter(0);
   writeUpsert(out, yield* checkVector(definition, vector, ""));
-  return out.take();
+  addCondition(conditions, vector.id, vector, "");
+  return batchOf(conditions, out);
 }
+
+/** What a write asks of the record that it changes; null and absent: nothing. */
+export type IfRecord = { readonly if_match?: number | null; readonly if_absent?: boolean | null };
+
+/** Appends what a write asks of a record, if anything. @throws invalid_request */
+function addCondition(out: ByteWriter, id: string, given: IfRecord, at: string): void {
+  const born = requiredBorn(given, at);
+  if (born !== undefined) writeCondition(out, id, born);
+}
+
+/** The version that must have written the record; 0: there must be none; undefined: any. @throws invalid_request */
+export function requiredBorn({ if_match, if_absent }: IfRecord, at = ""): number | undefined {
+  const field = (name: string) => (at === "" ? name : `${at}.${name}`);
+  if (if_absent != null && typeof if_absent !== "boolean")
+    throw invalid(field("if_absent"), "must be true or false.");
+  if (if_match == null) return if_absent ? 0 : undefined;
+  if (if_absent) throw invalid(field("if_absent"), "is given beside if_match; give one of the two.");
+  if (!Number.isSafeInteger(if_match) || if_match < 1)
+    throw invalid(
+      field("if_match"),
+      `is ${String(if_match).slice(0, 80)}; expected the version that wrote the record, as \`include: ["version"]\` tells it.`,
+    );
+  return if_match;
+}
+
+const batchOf = (conditions: ByteWriter, operations: ByteWriter): Uint8Array<ArrayBuffer> =>
+  conditions.length === 0 ? operations.take() : concatenated([conditions.take(), operations.take()]);
 
 /** `encodeUpsertsInSteps`, at once. */
 export function encodeUpserts(
@@ -71,10 +102,13 @@ export function encodeUpserts(
   return finishAtOnce(encodeUpsertsInSteps(definition, vectors, path));
 }
 
-export function encodeDelete(id: string): Uint8Array<ArrayBuffer> {
+/** @throws invalid_request for a wrong condition */
+export function encodeDelete(id: string, condition: IfRecord = {}): Uint8Array<ArrayBuffer> {
+  const conditions = new ByteWriter(0);
   const out = new ByteWriter(8 + id.length);
+  addCondition(conditions, id, condition, "");
   writeDelete(out, id);
-  return out.take();
+  return batchOf(conditions, out);
 }
 
 /** Checks the id of a vector that is read or deleted. @throws invalid_request */

@@ -8,6 +8,8 @@
 //   stagedIds[id]              the place of its first operation, the kind of its last one, whether there is a later one than the first
 //   staged[place of the first] if there is a later one: where the last one lies, its length and its CRC-32
 //
+//   conditions[id]             the version that must have written the record when the transaction commits; 0: there must be none
+//
 // A place is the number of bytes before an operation in the spool. The commit applies the last operation of each id, in the order of the
 // first ones. So repeating a batch changes nothing, not even the order of the commit. One frame is in memory at a time: a transaction may be
 // far larger than memory.
@@ -20,7 +22,14 @@ import { host } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
 import type { Reader, Writer } from "../storage/store.ts";
 import type { Change } from "./change.ts";
-import { type Encoded, type Operation, readOperations } from "./record.ts";
+import {
+  type Encoded,
+  type Operation,
+  operationsOf,
+  type RecordCondition,
+  readConditions,
+  readOperations,
+} from "./record.ts";
 import { tables } from "./tables.ts";
 import { type TransactionEntry, writeTransaction } from "./transaction.ts";
 
@@ -115,15 +124,22 @@ export function requireStageable(
   }
 }
 
-/** Stages operations. @param exists whether a live record has the id */
+/** What the records of the open transaction must be at its commit. */
+export function* stagedConditions(reader: Reader): Generator<RecordCondition> {
+  for (const [id, born] of reader.entries("conditions")) yield { id: id.slice(), born: readU53(born) };
+}
+
+/** Stages operations, and their conditions. @param exists whether a live record has the id */
 export function stage(
   writer: Writer,
   entry: TransactionEntry,
-  batch: Uint8Array,
+  whole: Uint8Array,
   timeMs: number,
   exists: (id: Uint8Array) => boolean,
 ): void {
   invariant(entry.state === "open", `an operation of '${entry.id}', which is ${entry.state}, is staged`);
+  for (const { id, born } of readConditions(whole)) writer.put("conditions", id.slice(), u53Key(born));
+  const batch = operationsOf(whole);
   let from = 0;
   let to = 0;
   for (const { bytes } of readOperations(batch)) {

@@ -67,7 +67,8 @@ const ofHistory = { isBearable: true, isBulky: true, backup: "records" } as cons
 export const tables = {
   /**
    * `format`, `head` (head.ts), `indexes` (their definitions, JSON), `definition` (a copy of the catalog's, JSON), `recent` (the latest log
-   * entries, recent-entries.ts), of a replica `place` (in the replicated log, log/ordered.ts), and `history` (history.ts) if there is one.
+   * entries, recent-entries.ts), of a replica `place` (in the replicated log, log/ordered.ts), and, if there are any, `history` (history.ts)
+   * and the number of `answers` (answers.ts).
    */
   meta: table(any, any, "collection", "A key has no name."),
   /** id of every live record -> ordinal. */
@@ -98,6 +99,8 @@ export const tables = {
   }),
   /** id -> the place of its first operation in the spool of the open transaction, and the kind of its last one. */
   stagedIds: table(id, exactly(10), "transaction", "A staged id has no place."),
+  /** id -> version that must have written the record when the open transaction commits; 0: there must be none (staging.ts). */
+  conditions: table(id, number, "transaction", "The condition of a staged record cannot be read."),
   /** Local to this node, and no part of the log: sequence number of a transaction -> when it was indexed (transaction.ts). */
   indexed: table(
     number,
@@ -127,6 +130,20 @@ export const tables = {
   ),
   /** name -> version, and its entry. */
   tags: table(id, exactly(64), "version", "A tag has the wrong length."),
+  /** key of a write -> time, fingerprint, answer (answers.ts). */
+  answers: table(
+    any,
+    { fits: ({ length }) => length > 24 },
+    "collection",
+    "The answer to a write with a key is too short.",
+  ),
+  /** time and key of a write -> nothing. */
+  answerTimes: table(
+    { fits: ({ length }: Uint8Array) => length > 8 },
+    any,
+    "collection",
+    "The time of an answer cannot be read.",
+  ),
 };
 
 export type TableName = keyof typeof tables;
@@ -170,6 +187,7 @@ export const metaKeys = {
   recent: utf8("recent"),
   place: utf8("place"),
   history: utf8("history"),
+  answers: utf8("answers"),
 } as const;
 
 export const ordinalKey = u32Key;

@@ -167,6 +167,7 @@ export function end(
   writer.clear("staged");
   failpoint("end:unstaged");
   writer.clear("stagedIds");
+  writer.clear("conditions");
   writer.removeSpool(entry.sequence);
   writeTransaction(writer, entry);
 }

@@ -25,6 +25,8 @@ export class TransactionCheck {
   /** By the place of the first operation. */
   readonly #stagedIds = new Map<number, StagedId & { id: Uint8Array }>();
   readonly #indexed: number[] = [];
+  /** Ids of records that the commit asks something of. */
+  readonly #conditions: Uint8Array[] = [];
 
   constructor(find: (finding: Finding) => void) {
     this.#find = find;
@@ -69,6 +71,10 @@ export class TransactionCheck {
     this.#stagedIds.set(staged.place, { ...staged, id: key.slice() });
   }
 
+  condition(key: Uint8Array): void {
+    this.#conditions.push(key.slice());
+  }
+
   /** A transaction was indexed. */
   indexed(key: Uint8Array): void {
     this.#indexed.push(readU53(key));
@@ -104,6 +110,10 @@ export class TransactionCheck {
     const expected = head.openTransaction === 0 ? 0 : (open?.staged ?? 0);
     if (this.#stagedIds.size !== expected)
       this.#bad(`${this.#stagedIds.size} ids are staged; expected are ${expected}.`, undefined, "stagedIds");
+    const ids = new Set(Array.from(this.#stagedIds.values(), ({ id }) => toHex(id)));
+    const strange = this.#conditions.find((id) => !ids.has(toHex(id)));
+    if (strange !== undefined)
+      this.#bad("The commit depends on a record that is not staged.", strange, "conditions");
     const replaced = [...this.#stagedIds.values()].filter(({ isReplaced }) => isReplaced);
     const lost = replaced.find(({ place }) => !this.#located.has(place));
     if (lost !== undefined)

@@ -113,8 +113,7 @@ export class VersionCheck {
           return;
         }
         next++;
-        const id = reader.idBytes;
-        const content = record.subarray(10 + id.length);
+        const { idBytes: id, content } = reader;
         hash.update(operationBytes({ kind: "upsert", id, content, dense: dense ?? emptyBytes }));
       },
       end: () => {

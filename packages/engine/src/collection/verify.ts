@@ -12,7 +12,7 @@
 // The check needs five bytes of memory for each ordinal in use, plus the entries of the change log.
 
 import type { Finding } from "@quiverdb/protocol/shapes/check";
-import { compareBytes, readU32Key, text, toHex } from "../base/bytes.ts";
+import { compareBytes, readU32Key, readU53, text, toHex } from "../base/bytes.ts";
 import { LmdbFile, type RawEntry } from "../storage/lmdb-file.ts";
 import { verifyFile } from "../storage/lmdb-verify.ts";
 import { SpoolFile } from "../storage/spool-files.ts";
@@ -90,6 +90,7 @@ class Verification {
   #head: Head | undefined;
   #own: CollectionDefinition | undefined;
   #hasFormat = false;
+  readonly #answers = { kept: 0, times: 0, counted: 0 };
   #entries = 0;
 
   constructor(directory: string, file: LmdbFile, options: VerifyOptions) {
@@ -238,6 +239,7 @@ class Verification {
     transactions: (key, body) => this.#transactions.transaction(key, body),
     staged: (key, body) => this.#transactions.staged(key, body),
     stagedIds: (key, body) => this.#transactions.stagedId(key, body),
+    conditions: (key) => this.#transactions.condition(key),
     indexed: (key) => this.#transactions.indexed(key),
     past: (key, body) => this.#history.past(key, body),
     pastDense: (key) => this.#history.note("pastDense", readU32Key(key)),
@@ -245,6 +247,8 @@ class Verification {
     // The ids that a version deleted agree with nothing else that is kept.
     gone: () => undefined,
     tags: (key, body) => this.#history.tag(key, body),
+    answers: () => this.#answers.kept++,
+    answerTimes: () => this.#answers.times++,
   };
 
   #meta(key: string, body: Uint8Array): void {
@@ -263,6 +267,7 @@ class Verification {
       else if (key === text(metaKeys.indexes)) JSON.parse(text(body));
       else if (key === text(metaKeys.recent)) this.#log.latest(body);
       else if (key === text(metaKeys.place)) decodePlace(body);
+      else if (key === text(metaKeys.answers)) this.#answers.counted = readU53(body);
       else if (key === text(metaKeys.history)) {
         JSON.parse(text(body));
         this.#history.history();
@@ -289,6 +294,13 @@ class Verification {
   #conclude(): void {
     const { onFinding, definition } = this.#options;
     const head = this.#head;
+    const { kept, times, counted } = this.#answers;
+    if (kept !== times || kept !== counted)
+      onFinding({
+        kind: "collection",
+        table: "answers",
+        message: `${kept} answers to writes with a key are kept, with ${times} times, and ${counted} are counted.`,
+      });
     if (!this.#hasFormat)
       onFinding({ kind: "collection", table: "meta", message: "The store has no format number." });
     if (head === undefined)

@@ -8,7 +8,7 @@ import { emptyBytes } from "../base/bytes.ts";
 import type { Reader, Store } from "../storage/store.ts";
 import { formatBytes } from "./format.ts";
 import { writeHead } from "./head.ts";
-import { denseAt, type HistoryPolicy, historyOf, recordsAt } from "./history.ts";
+import { denseAt, type HistoryPolicy, historyOf, originTag, putTag, recordsAt } from "./history.ts";
 import { RecordReader } from "./record.ts";
 import { putRecord } from "./record-entries.ts";
 import { metaKeys } from "./tables.ts";
@@ -17,6 +17,7 @@ import { Batches, pageBytes } from "./write-batches.ts";
 
 /**
  * @param history what the copy keeps of its own versions
+ * @param isOrigin whether the copy keeps the version, under a tag, so that it can be merged
  * @param onRow called for every record; may throw to cancel the work
  * @throws version_gone where the records are not all there any more
  */
@@ -25,6 +26,7 @@ export function copyVersion(
   store: Store,
   entry: VersionEntry,
   history: HistoryPolicy | null,
+  isOrigin: boolean,
   onRow: () => void,
 ): void {
   const counts = { live: 0, dense: 0, sparse: 0, text: 0 };
@@ -55,7 +57,7 @@ export function copyVersion(
     if (indexes !== undefined) writer.put("meta", metaKeys.indexes, indexes);
     if (history !== null) writer.put("meta", metaKeys.history, historyOf(history, entry.version));
     writeVersion(writer, entry);
-    writeHead(writer, {
+    const head = {
       ...counts,
       version: entry.version,
       hash: entry.hash,
@@ -64,6 +66,8 @@ export function copyVersion(
       openTransaction: 0,
       sequence: 0,
       epoch: 0,
-    });
+    };
+    if (isOrigin) putTag(writer, head, originTag, entry);
+    writeHead(writer, head);
   });
 }

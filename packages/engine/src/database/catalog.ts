@@ -6,9 +6,13 @@ import { mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { failpoint } from "../base/failpoint.ts";
+import type { Once } from "../collection/answers.ts";
 import {
+  aliasPrefix,
+  type CatalogAnswer,
   type CatalogEntry,
   type CatalogRequest,
+  catalogAnswerTo,
   readCredential,
   readCredentials,
 } from "../collection/definition.ts";
@@ -87,6 +91,28 @@ export class Catalog {
     } else await this.#writer.changeCatalog({ kind: "deleteCredential", key: change.key });
     const value = change.kind === "putCredential" ? change.value : undefined;
     for (const told of this.#told) await told(change.key, value);
+  }
+
+  /** @throws idempotency_key_reused, too_many_idempotency_keys */
+  answerTo(once: Once, nowMs: number): { readonly value: unknown } | undefined {
+    return this.#read((readTxn) => catalogAnswerTo(readTxn, once, nowMs));
+  }
+
+  /** Stores which collection an alias is another name of; undefined: none. */
+  saveAlias(alias: string, collection: string | undefined, answer?: CatalogAnswer): Promise<void> {
+    const key = aliasPrefix + alias;
+    return this.#writer.changeCatalog(
+      collection === undefined
+        ? { kind: "deleteCredential", key, answer }
+        : { kind: "putCredential", key, value: collection, answer },
+    );
+  }
+
+  /** Collections by their aliases. */
+  get aliases(): Map<string, string> {
+    return new Map(
+      this.credentialsOf(aliasPrefix).map(([key, name]) => [key.slice(aliasPrefix.length), name as string]),
+    );
   }
 
   /** How far in a replicated log it is. */

@@ -75,7 +75,7 @@ function callsOfEveryone(
     updateMatching: (request, options) => writes.updateMatching(request, options, keyFilter),
     patch: (id, request, options) => writes.patch(id, request, options, keyFilter),
 
-    beginTransaction: () => transactions.beginTransaction(keyFilter),
+    beginTransaction: (options) => transactions.beginTransaction(options, keyFilter),
     transaction: (id) => transactions.transaction(id, keyFilter),
     transactions: () => transactions.transactions(keyFilter),
   } satisfies Omit<RestrictedCalls, "name" | "describe">;
@@ -100,12 +100,12 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
     exportVectors: () => records.exportVectors(),
     at: (when) => earlier.at(when),
     restoreVersion: (when, options) => earlier.restoreVersion(when, options),
-    async setHistory(policy) {
-      await earlier.setHistory(policy);
+    async setHistory(policy, options) {
+      await earlier.setHistory(policy, options);
       return describe();
     },
-    putTag: (name, when) => earlier.putTag(name, when),
-    deleteTag: (name) => earlier.deleteTag(name),
+    putTag: (name, when, options) => earlier.putTag(name, when, options),
+    deleteTag: (name, options) => earlier.deleteTag(name, options),
     diff: (from, to, options) => earlier.diff(from, to, options),
     changes: (request, options) => changes.read(request ?? {}, options),
     history: (id) => earlier.history(id),
@@ -113,12 +113,12 @@ export function collectionCalls(parts: CollectionParts): CollectionCalls {
     currentVersion: () => records.currentVersion(),
     version: (hash) => records.version(hash),
 
-    createIndex: (kind, definition) => indexes.createIndex(kind, definition),
+    createIndex: (kind, definition, options) => indexes.createIndex(kind, definition, options),
     indexes: () => indexes.indexes(),
-    deleteIndex: (kind) => indexes.deleteIndex(kind),
-    createMetadataIndex: (field, request) => indexes.createMetadataIndex(field, request),
+    deleteIndex: (kind, options) => indexes.deleteIndex(kind, options),
+    createMetadataIndex: (field, request, options) => indexes.createMetadataIndex(field, request, options),
     metadataIndexes: () => indexes.metadataIndexes(),
-    deleteMetadataIndex: (field) => indexes.deleteMetadataIndex(field),
+    deleteMetadataIndex: (field, options) => indexes.deleteMetadataIndex(field, options),
     measureRecall: (options, call) => searches.measureRecall(options, call),
   };
 }

@@ -7,13 +7,20 @@
 // A database alone applies a change at once; that of a cluster when it comes back from the log, in which all nodes have it (replication.ts).
 // Both are durable with their change of the catalog. The next start removes what an interrupted one leaves.
 
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { fieldError, QuiverError } from "@quiverdb/protocol/errors";
+import { limits } from "@quiverdb/protocol/limits";
 import type { CollectionCreated, CreateCollection } from "@quiverdb/protocol/shapes/collection";
 import type { IndexDefinition } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../base/background.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import { type CatalogEntry, defineCollection, summaryOf } from "../collection/definition.ts";
+import {
+  type CatalogAnswer,
+  type CatalogEntry,
+  checkCollectionName,
+  defineCollection,
+  summaryOf,
+} from "../collection/definition.ts";
 import { kindsWith } from "../index/registry.ts";
 import { collectGarbage } from "../process/collect-garbage.ts";
 import type { Writer } from "../runtime/writer.ts";
@@ -29,6 +36,9 @@ export type ChangeDependencies = {
   readonly log: DatabaseLog;
   /** Makes a change of the catalog: here, or on all nodes of a cluster. */
   change(change: SharedChange): Promise<void>;
+  saveAlias(alias: string, collection: string | undefined, answer?: CatalogAnswer): Promise<void>;
+  /** Tells everybody who needs them of the aliases; resolves when all know. */
+  onAliases(): Promise<void>;
   /** Whether this node holds a collection. */
   holds(entry: CatalogEntry): boolean;
 };
@@ -44,7 +54,11 @@ export class CollectionChanges {
     this.#dependencies = dependencies;
   }
 
-  async create(request: CreateCollection): Promise<CollectionCreated> {
+  /** @param answered what is stored with the collection as the answer to its request, if that has a key */
+  async create(
+    request: CreateCollection,
+    answered: (created: CollectionCreated) => CatalogAnswer | undefined,
+  ): Promise<CollectionCreated> {
     const definition = defineCollection(request);
     const { name } = definition;
     // If the name is just created, "already exists" is answered when reads find it, and if it is deleted, it is soon free.
@@ -56,15 +70,18 @@ export class CollectionChanges {
     for (const { name: kind, automatic, define } of kindsWith("automatic"))
       if (automatic.isWanted(request)) indexes[kind] = define(definition, automatic.definition);
     const entry = this.#collections.newEntry(definition);
+    const created = { id: name, ...summaryOf(definition) };
     await this.#dependencies.change({
       kind: "createCollection",
       entry,
       indexes: indexes as IndexDefinitions,
+      answer: answered(created),
     });
-    return { id: name, ...summaryOf(definition) };
+    return created;
   }
 
   #requireFree(name: string): void {
+    this.#collections.requireNoAlias(name);
     if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
   }
 
@@ -84,45 +101,108 @@ export class CollectionChanges {
     }
   }
 
-  async delete(name: string): Promise<void> {
+  /** @param answer that is stored with the deletion */
+  async delete(name: string, answer: CatalogAnswer | undefined): Promise<void> {
+    this.#requireNoAliasOf(name);
     const aside = this.#collections.quarantined.get(name);
     // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
     const entry = aside?.entry ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
-    await this.#dependencies.change({ kind: "deleteCollection", name, internalId: entry.internalId });
+    const { internalId } = entry;
+    await this.#dependencies.change({ kind: "deleteCollection", name, internalId, answer });
+  }
+
+  /** @throws collection_has_aliases, also for an alias itself */
+  #requireNoAliasOf(name: string): void {
+    const of = this.#collections.aliases.get(name) ?? name;
+    const aliases = [...this.#collections.aliases].filter(([, each]) => each === of).map(([alias]) => alias);
+    if (aliases.length === 0) return;
+    const shown = aliases.slice(0, 10).map((alias) => `'${alias}'`);
+    throw new QuiverError(
+      "collection_has_aliases",
+      `The collection '${of}' has the ${aliases.length === 1 ? "alias" : `${aliases.length} aliases`} ${shown.join(", ")}; nothing was deleted. Delete or move the aliases first: DELETE /vectordb/aliases/{alias}.`,
+      { name: of, aliases: aliases.slice(0, 100) },
+    );
+  }
+
+  /** Makes an alias another name of a collection, at once; of none: removes it. */
+  async setAlias(
+    alias: string,
+    collection: string | undefined,
+    answer: CatalogAnswer | undefined,
+  ): Promise<void> {
+    checkCollectionName(alias);
+    this.#requireAliasable(alias, collection);
+    await this.#dependencies.change({ kind: "setAlias", alias, collection, answer });
+  }
+
+  #requireAliasable(alias: string, collection: string | undefined): void {
+    const { aliases } = this.#collections;
+    if (collection === undefined) {
+      if (aliases.has(alias)) return;
+      throw new QuiverError("alias_not_found", `There is no alias '${alias.slice(0, 300)}'.`, { alias });
+    }
+    if (this.#collections.isTaken(alias))
+      throw alreadyExists(alias, "An alias needs a name of its own; choose another one.");
+    if (aliases.has(collection))
+      throw fieldError(
+        "collection",
+        "the name of a collection",
+        "an alias",
+        `'${collection.slice(0, 300)}' is an alias itself, of '${aliases.get(collection)}'; give the collection's name.`,
+      );
+    if (!this.#collections.isTaken(collection)) this.#collections.find(collection);
+    if (aliases.size >= limits.aliasesMax && !aliases.has(alias))
+      throw fieldError(
+        "alias",
+        `at most ${limits.aliasesMax} aliases`,
+        "one more",
+        `There are ${limits.aliasesMax} aliases, which is the limit. Delete one first.`,
+      );
+  }
+
+  async #setAlias({ alias, collection, answer }: Extract<SharedChange, { alias: string }>): Promise<void> {
+    this.#requireAliasable(alias, collection);
+    await this.#dependencies.saveAlias(alias, collection, answer);
+    if (collection === undefined) this.#collections.aliases.delete(alias);
+    else this.#collections.aliases.set(alias, collection);
+    await this.#dependencies.onAliases();
   }
 
   /** Makes a change here. @throws what refuses it */
   async apply(change: Exclude<SharedChange, { key: string } | { node: string }>): Promise<void> {
     switch (change.kind) {
       case "createCollection":
-        return this.#create(change.entry, change.indexes);
+        return this.#create(change.entry, change.indexes, change.answer);
       case "replaceCollection":
-        return this.#restores.replace(change.entry);
+        return this.#restores.replace(change.entry, change.answer);
       case "deleteCollection":
-        return this.#delete(change.name, change.internalId);
+        return this.#delete(change.name, change.internalId, change.answer);
+      case "setAlias":
+        return this.#setAlias(change);
     }
   }
 
-  async #create(entry: CatalogEntry, indexes: IndexDefinitions): Promise<void> {
+  async #create(entry: CatalogEntry, indexes: IndexDefinitions, answer?: CatalogAnswer): Promise<void> {
     const { name } = entry.definition;
     this.#requireFree(name);
     await this.#change(name, async () => {
       if (this.#dependencies.holds(entry))
-        this.#collections.served.set(name, await this.#collections.make(entry, indexes));
+        this.#collections.served.set(name, await this.#collections.make(entry, indexes, answer));
       else {
-        await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+        await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry, answer });
         this.#collections.elsewhere.set(name, entry);
       }
     });
   }
 
-  async #delete(name: string, internalId: string): Promise<void> {
+  async #delete(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
+    this.#requireNoAliasOf(name);
     const aside = this.#collections.quarantined.get(name);
     const { elsewhere } = this.#collections;
-    if (aside !== undefined) return this.#collections.deleteQuarantined(aside);
+    if (aside !== undefined) return this.#collections.deleteQuarantined(aside, answer);
     if (elsewhere.get(name)?.internalId === internalId) {
-      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
       elsewhere.delete(name);
       return;
     }
@@ -136,7 +216,7 @@ export class CollectionChanges {
     this.#collections.served.delete(name);
     await this.#change(name, async () => {
       try {
-        await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+        await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
       } catch (error) {
         this.#collections.served.set(name, collection);
         throw error;

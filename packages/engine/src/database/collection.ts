@@ -2,7 +2,7 @@
 // contract's `Collection` (collection-calls.ts).
 
 import type { QuiverError } from "@quiverdb/protocol/errors";
-import type { CollectionDetail } from "@quiverdb/protocol/shapes/collection";
+import type { CollectionDetail, MergeCollection, Merged } from "@quiverdb/protocol/shapes/collection";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
@@ -20,6 +20,7 @@ import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
 import { Matches } from "./collection/matches.ts";
 import { CollectionMemory } from "./collection/memory.ts";
+import { Merging } from "./collection/merging.ts";
 import { Records } from "./collection/records.ts";
 import { Searches } from "./collection/searches.ts";
 import { type CollectionDependencies, CollectionState } from "./collection/state.ts";
@@ -41,6 +42,7 @@ export class OpenCollection {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
   readonly #parts: CollectionParts;
+  readonly #merging: Merging;
   /** What a caller can do who sees all of it. */
   readonly calls: CollectionCalls;
   #closed: Promise<void> | null = null;
@@ -76,6 +78,7 @@ export class OpenCollection {
       earlier: new EarlierVersions(state, records, writes, () => this.calls),
       describe: () => this.#describe(),
     };
+    this.#merging = new Merging(state, writes);
     this.calls = collectionCalls(this.#parts);
   }
 
@@ -131,7 +134,7 @@ export class OpenCollection {
   }
 
   async #describe(): Promise<CollectionDetail> {
-    const { origin } = this.#state.definition;
+    const { internalId: _, ...origin } = this.#state.definition.origin ?? {};
     const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
     const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
     const history = this.#parts.earlier.policy;
@@ -148,7 +151,7 @@ export class OpenCollection {
         ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
       },
       store_raw_text: storeRawText,
-      ...(origin && { origin }),
+      ...("name" in origin && { origin }),
       vectors_count: this.#state.readServed((_, head) => head.live),
       loaded: this.#state.isLoaded,
       disk_bytes: await this.diskBytes(),
@@ -314,6 +317,11 @@ export class OpenCollection {
   versionAt(when: When): { version: VersionEntry; history: HistoryPolicy | null } {
     const { earlier } = this.#parts;
     return { version: earlier.entryAt(when), history: earlier.policy ?? null };
+  }
+
+  /** Takes over what a copy of it has changed, as one version. @throws merge_conflict */
+  merge(copy: OpenCollection, request: MergeCollection, options?: CallOptions): Promise<Merged> {
+    return this.#merging.merge(copy.#state, request, options);
   }
 
   /** Removes what earlier versions had that nobody can read any more. */

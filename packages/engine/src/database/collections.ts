@@ -11,10 +11,16 @@ import type { CollectionSummary } from "@quiverdb/protocol/shapes/collection";
 import { compareText } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import { type CatalogEntry, type CollectionDefinition, summaryOf } from "../collection/definition.ts";
+import {
+  type CatalogAnswer,
+  type CatalogEntry,
+  type CollectionDefinition,
+  summaryOf,
+} from "../collection/definition.ts";
 import { collectionsDirectory, removeCollectionDirectory, syncDirectory } from "../process/data-directory.ts";
 import type { MemoryBudget } from "../process/memory.ts";
 import type { Writer } from "../runtime/writer.ts";
+import { alreadyExists } from "./catalog.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
 import { OpenCollection } from "./collection.ts";
 import type { DatabaseLog, DatabaseStatistics } from "./contract.ts";
@@ -44,6 +50,8 @@ export class Collections {
   readonly quarantined = new Map<string, Quarantined>();
   /** Those that only other nodes hold, by name. */
   readonly elsewhere = new Map<string, CatalogEntry>();
+  /** Names of collections by their aliases. */
+  readonly aliases = new Map<string, string>();
   readonly #nameById = new Map<string, string>();
   /** Names whose creation or deletion is in progress, and when it has ended, however it does. */
   readonly changing = new Map<string, Promise<void>>();
@@ -153,6 +161,13 @@ export class Collections {
     if (failed?.status === "rejected") throw failed.reason;
   }
 
+  /** @throws collection_already_exists if an alias has the name */
+  requireNoAlias(name: string): void {
+    const of = this.aliases.get(name);
+    if (of !== undefined)
+      throw alreadyExists(name, `It is an alias of '${of}'; choose another name or delete the alias first.`);
+  }
+
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
     return this.served.has(name) || this.quarantined.has(name) || this.elsewhere.has(name);
@@ -172,7 +187,11 @@ export class Collections {
   }
 
   /** Makes the store of a new collection, and its entry in the catalog: from then on it exists. */
-  async make(entry: CatalogEntry, indexes: IndexDefinitions): Promise<OpenCollection> {
+  async make(
+    entry: CatalogEntry,
+    indexes: IndexDefinitions,
+    answer: CatalogAnswer | undefined,
+  ): Promise<OpenCollection> {
     let collection: OpenCollection;
     try {
       collection = await this.open(entry, indexes);
@@ -184,7 +203,7 @@ export class Collections {
       failpoint("create:store-made");
       syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
       failpoint("create:synced");
-      await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+      await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry, answer });
       collection.start(true);
       failpoint("create:in-catalog");
       return collection;
@@ -251,7 +270,9 @@ export class Collections {
       .map(({ name }) => name);
   }
 
-  find(name: string): OpenCollection {
+  /** The collection of a name or an alias. */
+  find(given: string): OpenCollection {
+    const name = this.aliases.get(given) ?? given;
     const collection = this.served.get(name);
     if (collection) return collection;
     const aside = this.quarantined.get(name);
@@ -270,8 +291,9 @@ export class Collections {
     );
   }
 
-  /** The entry of a collection, also of one that is damaged or elsewhere. */
-  entryOf(name: string): CatalogEntry | undefined {
+  /** The entry of a collection or an alias, also of one that is damaged or elsewhere. */
+  entryOf(given: string): CatalogEntry | undefined {
+    const name = this.aliases.get(given) ?? given;
     return this.served.get(name)?.entry ?? this.quarantined.get(name)?.entry ?? this.elsewhere.get(name);
   }
 
@@ -297,9 +319,12 @@ export class Collections {
   }
 
   /** Deletes a damaged collection. When its catalog entry is damaged, its directory is unknown, and it cannot be deleted. */
-  async deleteQuarantined({ name, entry, error }: Quarantined): Promise<void> {
+  async deleteQuarantined(
+    { name, entry, error }: Quarantined,
+    answer: CatalogAnswer | undefined,
+  ): Promise<void> {
     if (entry === undefined) throw error;
-    await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name });
+    await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
     this.quarantined.delete(name);
     removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
   }

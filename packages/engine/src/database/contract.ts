@@ -9,10 +9,13 @@
 import type { Readable } from "node:stream";
 import type { CheckReport } from "@quiverdb/protocol/shapes/check";
 import type {
+  Alias,
   CollectionCreated,
   CollectionDetail,
   CollectionSummary,
   CreateCollection,
+  MergeCollection,
+  Merged,
 } from "@quiverdb/protocol/shapes/collection";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { Includable } from "@quiverdb/protocol/shapes/include";
@@ -45,7 +48,7 @@ import type { Tag, Version, VersionList } from "@quiverdb/protocol/shapes/versio
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { CallOptions } from "../base/deadline.ts";
 import type { HistoryPolicy, When } from "../collection/history.ts";
-import type { VectorWrite } from "../collection/schema.ts";
+import type { IfRecord, VectorWrite } from "../collection/schema.ts";
 import type { SearchAnswer, SearchKind, SearchRequest } from "../query/plan.ts";
 import type { Calls, Handlers } from "../runtime/calls.ts";
 
@@ -103,7 +106,7 @@ export interface Database {
    */
   readonly recovered: Promise<void>;
   readonly isRecovered: boolean;
-  createCollection(definition: CreateCollection): Promise<CollectionCreated>;
+  createCollection(definition: CreateCollection, options?: CallOptions): Promise<CollectionCreated>;
   /** All collections, by name; damaged ones, which are not served, are marked. */
   listCollections(): CollectionSummary[];
   loadedCollections(): string[];
@@ -114,8 +117,19 @@ export interface Database {
    * it writes no others. @throws invalid_filter
    */
   restrictedTo(filter: Filter): RestrictedDatabase;
-  /** Deletes the collection and frees its disk space. @throws collection_not_found */
-  deleteCollection(name: string): Promise<void>;
+  /** Deletes the collection and frees its disk space. @throws collection_not_found, collection_has_aliases */
+  deleteCollection(name: string, options?: CallOptions): Promise<void>;
+  /** By name. */
+  aliases(): Alias[];
+  /**
+   * Makes an alias another name of a collection, at once: a request sees the one or the other.
+   * @throws collection_not_found, collection_already_exists
+   */
+  putAlias(alias: string, collection: string, options?: CallOptions): Promise<Alias>;
+  /** @throws alias_not_found */
+  deleteAlias(alias: string, options?: CallOptions): Promise<void>;
+  /** @param told of the aliases, by name, whenever they have changed; the change is answered when it resolves */
+  onAliases(told: (aliases: ReadonlyMap<string, string>) => Promise<void> | void): void;
   /** Backups of collections, as files in the data directory. */
   readonly snapshots: Snapshots;
   /**
@@ -129,12 +143,18 @@ export interface Database {
     name: string,
     request: RestoreCollection,
     reaches?: (snapshot: Snapshot) => boolean,
+    options?: CallOptions,
   ): Promise<RestoredCollection>;
   /**
    * Makes a collection of a version of another one, with its indexes; it remembers its origin, and continues its versions.
    * @throws collection_not_found, collection_already_exists, version_gone, version_not_found, storage_full
    */
-  copyCollection(name: string, when: When, as: string): Promise<RestoredCollection>;
+  copyCollection(name: string, when: When, as: string, options?: CallOptions): Promise<RestoredCollection>;
+  /**
+   * Takes over what a copy of a collection has changed since it was made, record by record, as one version.
+   * @throws merge_conflict, invalid_request (it is no copy), version_gone (it has lost its origin)
+   */
+  mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged>;
   statistics(): DatabaseStatistics;
   /** What the data directory takes on the disk; the files are looked at when it is called. */
   diskUse(): Promise<DiskUse>;
@@ -268,8 +288,8 @@ export type MemoryUse = {
   budgetBytes: number | undefined;
 };
 
-/** On what a write depends: it is refused where another version is current. */
-export type WriteCondition = { readonly if_version?: number | null };
+/** On what a write depends: it is refused where another version is current, or another version wrote the record. */
+export type WriteCondition = { readonly if_version?: number | null; readonly if_match?: number | null };
 
 export interface Collection {
   readonly name: string;
@@ -280,10 +300,10 @@ export interface Collection {
 
   /**
    * The deadline of a write ends when the writer has it: it is then done and awaited.
-   * @throws indexing_behind, memory_budget_exceeded, deadline_exceeded, version_changed; nothing was changed
+   * @throws indexing_behind, memory_budget_exceeded, deadline_exceeded, version_changed, record_changed; nothing was changed
    */
   upsert(vectors: readonly VectorWrite[], options?: CallOptions, condition?: WriteCondition): Promise<void>;
-  /** @throws vector_not_found, version_changed */
+  /** @throws vector_not_found, version_changed, record_changed */
   delete(id: string, options?: CallOptions, condition?: WriteCondition): Promise<void>;
   /** @throws vector_not_found */
   get(id: string): StoredVector;
@@ -323,7 +343,7 @@ export interface Collection {
   patch(id: string, request: matching.ExactPatch, options?: CallOptions): Promise<void>;
 
   /** Creates an index, and builds it in the background. @throws index_already_exists, modality_not_enabled, invalid_request */
-  createIndex<K extends IndexKind>(kind: K, definition: NewIndexes[K]): Promise<void>;
+  createIndex<K extends IndexKind>(kind: K, definition: NewIndexes[K], options?: CallOptions): Promise<void>;
   /**
    * Shows how the text index analyses a text: each word in order, with its term, or the reason why it has none. Needs only the definition
    * of the index: nothing is loaded.
@@ -352,15 +372,15 @@ export interface Collection {
    */
   check(): Promise<CheckReport>;
   /** @throws index_not_found */
-  deleteIndex(kind: IndexKind): Promise<void>;
+  deleteIndex(kind: IndexKind, options?: CallOptions): Promise<void>;
   /**
    * Declares the type of a field of the metadata, and builds an index of it in the background; filters use it when it is built. A field
    * that has the type already stays as it is. A field that is declared as `datetime` is compared by time from now on.
    * @throws index_already_exists for a field with another type
    */
-  createMetadataIndex(field: string, request: MetadataIndex): Promise<void>;
+  createMetadataIndex(field: string, request: MetadataIndex, options?: CallOptions): Promise<void>;
   /** @throws index_not_found */
-  deleteMetadataIndex(field: string): Promise<void>;
+  deleteMetadataIndex(field: string, options?: CallOptions): Promise<void>;
   metadataIndexes(): MetadataIndexes;
   /** Resolves when every index has caught up with the version that is current now. */
   indexed(): Promise<void>;
@@ -378,7 +398,7 @@ export interface Collection {
   ): Promise<SearchAnswer<K>>;
 
   /** @throws transaction_ongoing */
-  beginTransaction(): Promise<TransactionCreated>;
+  beginTransaction(options?: CallOptions): Promise<TransactionCreated>;
   /** A handle on any transaction id; its methods fail if the transaction does not exist. */
   transaction(transactionId: string): Transaction;
   transactions(): TransactionList;
@@ -391,11 +411,11 @@ export interface Collection {
   /** Makes a version whose records are those of an earlier one. @throws as methods of `at` do */
   restoreVersion(when: When, options?: CallOptions): Promise<Version>;
   /** How far back versions are readable from now on; null: not at all. Those that no longer are are removed in the background. */
-  setHistory(policy: HistoryPolicy | null): Promise<CollectionDetail>;
+  setHistory(policy: HistoryPolicy | null, options?: CallOptions): Promise<CollectionDetail>;
   /** Keeps a version readable until the tag is deleted. @throws tag_already_exists, version_gone, version_not_found */
-  putTag(name: string, when: When): Promise<Tag>;
+  putTag(name: string, when: When, options?: CallOptions): Promise<Tag>;
   /** @throws tag_not_found */
-  deleteTag(name: string): Promise<void>;
+  deleteTag(name: string, options?: CallOptions): Promise<void>;
   /** What differs between two versions: how many records, then each, in order of id. */
   diff(from: When, to: When, options?: CallOptions): Promise<LineExport>;
   /**
@@ -419,10 +439,14 @@ export interface Collection {
 
 /** Changes, in order; `next`: where the next page begins. */
 export type ChangesPage = {
-  changes: (
-    | { version: number; op: "upsert"; id: string; vector: StoredVector & { readonly bytes: number } }
-    | { version: number; op: "delete"; id: string; vector?: undefined }
-  )[];
+  changes: {
+    version: number;
+    op: "upsert" | "delete";
+    id: string;
+    /** The `since` of what comes after it. */
+    place: string;
+    vector?: (StoredVector & { readonly bytes: number }) | undefined;
+  }[];
   next: string;
   current_version: number;
 };
@@ -485,7 +509,7 @@ export interface Transaction {
   /** Creates or replaces by id. @throws transaction_not_found, transaction_not_open, invalid_vector */
   upsert(vectors: readonly VectorWrite[], options?: CallOptions): Promise<void>;
   /** @throws vector_not_found when the id is neither in the collection nor buffered */
-  delete(id: string, options?: CallOptions): Promise<void>;
+  delete(id: string, options?: CallOptions, condition?: IfRecord): Promise<void>;
   commit(options?: CallOptions, condition?: WriteCondition): Promise<void>;
   abort(options?: CallOptions): Promise<void>;
   /** @throws transaction_not_found */

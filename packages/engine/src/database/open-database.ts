@@ -9,15 +9,21 @@ import { randomBytes } from "node:crypto";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type {
+  Alias,
   CollectionCreated,
   CollectionSummary,
   CreateCollection,
+  MergeCollection,
+  Merged,
 } from "@quiverdb/protocol/shapes/collection";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { RestoreCollection, RestoredCollection, Snapshot } from "@quiverdb/protocol/shapes/snapshot";
 import type { Background } from "../base/background.ts";
+import { compareText } from "../base/bytes.ts";
+import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
-import type { CatalogEntry } from "../collection/definition.ts";
+import { fingerprintOf } from "../collection/answers.ts";
+import type { CatalogAnswer, CatalogEntry } from "../collection/definition.ts";
 import { KeyFilter } from "../collection/key-filter.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import {
@@ -85,6 +91,9 @@ export class OpenDatabase implements Database {
   readonly snapshots: KeptSnapshots;
   readonly threads: ThreadsOwner;
   #secret: Uint8Array = new Uint8Array();
+  /** Running requests with an Idempotency-Key, by it. */
+  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #toldOfAliases: ((aliases: ReadonlyMap<string, string>) => Promise<void> | void)[] = [];
   #closing: Promise<void> | null = null;
   readonly #memory: MemoryBudget;
   readonly #limited = new LimitedWork();
@@ -150,13 +159,20 @@ export class OpenDatabase implements Database {
       snapshots: this.snapshots,
     });
     this.#past = new PastVersions(dataDir, this.collections, this.snapshots.jobs, this.#background);
-    this.#changes = new CollectionChanges(this.collections, this.#restores, shared);
+    this.#changes = new CollectionChanges(this.collections, this.#restores, {
+      ...shared,
+      saveAlias: (...alias) => this.#catalog.saveAlias(...alias),
+      onAliases: async () => {
+        await Promise.all(this.#toldOfAliases.map((told) => told(this.collections.aliases)));
+      },
+    });
   }
 
   /** @param verified the contents of the catalog before LMDB opened it; undefined for a new database */
   async open(verified: VerifiedCatalog | undefined): Promise<void> {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
+    for (const [alias, name] of this.#catalog.aliases) this.collections.aliases.set(alias, name);
     for (const name of verified?.damagedNames ?? [])
       this.collections.quarantine(
         name,
@@ -268,9 +284,59 @@ export class OpenDatabase implements Database {
     if (this.#closing) throw new QuiverError("shutting_down", "The database is closing.");
   }
 
-  async createCollection(request: CreateCollection): Promise<CollectionCreated> {
+  /** Makes a change of the catalog that is done once for a key. @param parts what tells the request from others */
+  async #once<T>(
+    options: CallOptions | undefined,
+    parts: object,
+    run: (answered: (value: T) => CatalogAnswer | undefined) => Promise<T>,
+  ): Promise<T> {
     this.#assertOpen();
-    return this.#changes.create(request);
+    const { idempotencyKey: key } = Deadline.of(options);
+    if (key === undefined) return run(() => undefined);
+    // A repetition waits for the request that is running.
+    for (let same = this.#running.get(key); same !== undefined; same = this.#running.get(key)) await same;
+    const once = { key, fingerprint: fingerprintOf(parts) };
+    const earlier = this.#catalog.answerTo(once, this.#options.clock());
+    if (earlier !== undefined) return earlier.value as T;
+    const running = run((value) => ({ ...once, timeMs: this.#options.clock(), value: value ?? null }));
+    this.#running.set(
+      key,
+      running.catch(() => undefined),
+    );
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(key);
+    }
+  }
+
+  createCollection(request: CreateCollection, options?: CallOptions): Promise<CollectionCreated> {
+    return this.#once(options, { kind: "create", request }, (answered) =>
+      this.#changes.create(request, answered),
+    );
+  }
+
+  aliases(): Alias[] {
+    const all = Array.from(this.collections.aliases, ([alias, collection]) => ({ alias, collection }));
+    return all.sort((a, b) => compareText(a.alias, b.alias));
+  }
+
+  putAlias(alias: string, collection: string, options?: CallOptions): Promise<Alias> {
+    const put = { alias, collection };
+    return this.#once(options, { kind: "putAlias", ...put }, async (answered) => {
+      await this.#changes.setAlias(alias, collection, answered(put));
+      return put;
+    });
+  }
+
+  deleteAlias(alias: string, options?: CallOptions): Promise<void> {
+    return this.#once(options, { kind: "deleteAlias", alias }, (answered) =>
+      this.#changes.setAlias(alias, undefined, answered(undefined)),
+    );
+  }
+
+  onAliases(told: (aliases: ReadonlyMap<string, string>) => Promise<void> | void): void {
+    this.#toldOfAliases.push(told);
   }
 
   listCollections(): CollectionSummary[] {
@@ -294,27 +360,36 @@ export class OpenDatabase implements Database {
     };
   }
 
-  async deleteCollection(name: string): Promise<void> {
-    this.#assertOpen();
-    return this.#changes.delete(name);
+  deleteCollection(name: string, options?: CallOptions): Promise<void> {
+    return this.#once(options, { kind: "delete", name }, (answered) =>
+      this.#changes.delete(name, answered(undefined)),
+    );
   }
 
   async restoreCollection(
     name: string,
     request: RestoreCollection,
     reaches?: (snapshot: Snapshot) => boolean,
+    options?: CallOptions,
   ): Promise<RestoredCollection> {
-    this.#assertOpen();
-    return this.#restores.restore(name, request, reaches);
+    return this.#once(options, { kind: "restore", name, request }, (answered) =>
+      this.#restores.restore(name, request, reaches, answered),
+    );
   }
 
-  async copyCollection(name: string, when: When, as: string): Promise<RestoredCollection> {
+  copyCollection(name: string, when: When, as: string, options?: CallOptions): Promise<RestoredCollection> {
+    return this.#once(options, { kind: "copy", name, when, as }, (answered) => {
+      const collection = this.collections.find(name);
+      const { version, history } = collection.versionAt(when);
+      return collection.workAside((_, closing) =>
+        this.#restores.copy(collection.entry, version, history, as, closing, answered),
+      );
+    });
+  }
+
+  async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
     this.#assertOpen();
-    const collection = this.collections.find(name);
-    const { version, history } = collection.versionAt(when);
-    return collection.workAside((_, closing) =>
-      this.#restores.copy(collection.entry, version, history, as, closing),
-    );
+    return this.collections.find(name).merge(this.collections.find(request.from), request, options);
   }
 
   // ---- Maintenance

@@ -86,7 +86,10 @@ export class PastVersions {
     const from = collectionDirectory(this.#dataDir, of.internalId);
     rmSync(directory, { recursive: true, force: true });
     try {
-      await this.#jobs.run({ kind: "copyVersion", from, directory, entry, history: null }, signal);
+      await this.#jobs.run(
+        { kind: "copyVersion", from, directory, entry, history: null, isOrigin: false },
+        signal,
+      );
       const collection = await this.#collections.open({
         internalId,
         createdMs: entry.createdMs,

@@ -10,7 +10,7 @@
 import type { QuiverError } from "@quiverdb/protocol/errors";
 import type { LoggedRequest } from "../collection/accept.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import type { CatalogEntry } from "../collection/definition.ts";
+import type { CatalogAnswer, CatalogEntry } from "../collection/definition.ts";
 import type { Place } from "../collection/place.ts";
 import type { OrderedMessage } from "../log/ordered.ts";
 import type { AppliedMessage, Written } from "../runtime/writer.ts";
@@ -34,9 +34,21 @@ export type SharedChange =
       readonly entry: CatalogEntry;
       /** What it is created with. */
       readonly indexes: IndexDefinitions;
+      readonly answer?: CatalogAnswer | undefined;
     }
-  /** By a restore, which has written the store of `entry` on one node. */
-  | { readonly kind: "replaceCollection"; readonly entry: CatalogEntry }
+  /** By a restore or a copy, which has written the store of `entry` on one node. */
+  | {
+      readonly kind: "replaceCollection";
+      readonly entry: CatalogEntry;
+      readonly answer?: CatalogAnswer | undefined;
+    }
+  /** Makes an alias another name of a collection; of none: removes it. */
+  | {
+      readonly kind: "setAlias";
+      readonly alias: string;
+      readonly collection: string | undefined;
+      readonly answer?: CatalogAnswer | undefined;
+    }
   /** A node of this name joins, or has another address. Collections with fewer replicas than they should have get one there. */
   | {
       readonly kind: "joinNode";
@@ -45,7 +57,12 @@ export type SharedChange =
       /** Of collections that do not say. */
       readonly replicationFactor: number;
     }
-  | { readonly kind: "deleteCollection"; readonly name: string; readonly internalId: string }
+  | {
+      readonly kind: "deleteCollection";
+      readonly name: string;
+      readonly internalId: string;
+      readonly answer?: CatalogAnswer | undefined;
+    }
   /** `isFirst`: what is there stays. */
   | {
       readonly kind: "putCredential";

@@ -78,6 +78,7 @@ const batchKinds: readonly string[] = [
   "stage",
   "deleteMatching",
   "updateMatching",
+  "change",
 ] satisfies LoggedRequest["kind"][];
 
 const unreadable = (length: number, position: number): QuiverError =>

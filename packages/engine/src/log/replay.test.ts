@@ -110,6 +110,9 @@ const everything: History = {
     [{ do: "restoreVersion", version: 5 }],
     [{ do: "setHistory", policy: { versions: 1 } }, { do: "vacuum" }],
     [{ do: "deleteTag", version: 5 }, { do: "vacuum" }],
+    [{ do: "change", records: [{ id: 7, x: 1, what: 7, born: 0 }], once: 1 }],
+    [{ do: "patch", id: 7, once: 2 }],
+    [{ do: "patch", id: 7, once: 2 }],
   ],
 };
 
@@ -181,6 +184,7 @@ describe("a log on other replicas", () => {
         ...["transaction_not_open", "index_already_exists", "index_not_found", "kept", "forgotten"],
         ...["setHistory", "putTag", "deleteTag", "vacuum", "restoreVersion"],
         ...["version_gone", "version_not_found", "tag_not_found", "tag_already_exists"],
+        ...["change", "patch", "record_changed", "idempotency_key_reused"],
       ].sort(),
     );
   });
@@ -192,7 +196,7 @@ describe("a log on other replicas", () => {
     expect(new Set(kinds)).toEqual(
       new Set([
         ...["upsert", "delete", "begin", "stage", "commit", "abort", "createIndex", "deleteIndex"],
-        ...["setHistory", "putTag", "deleteTag", "vacuum", "restoreVersion"],
+        ...["setHistory", "putTag", "deleteTag", "vacuum", "restoreVersion", "change", "patch"],
       ]),
     );
   });

@@ -31,6 +31,7 @@ import {
   requireWithinLimits,
   type WriteRequest,
 } from "../collection/accept.ts";
+import { type Answer, answerTo, keepAnswer, requireRoomForAnswer } from "../collection/answers.ts";
 import { Application, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { readOperations } from "../collection/record.ts";
@@ -181,19 +182,34 @@ export class Trial {
     }
     const accepted = this.#accept(request);
     if (!accepted.ok) return accepted;
+    if ("earlier" in accepted) return { ok: true, ...accepted.earlier };
     const { operation } = accepted;
     const applied = operation && this.#application.apply(operation);
-    const value = "matching" in request ? recordsOf(operation) : applied;
+    const value =
+      "matching" in request ? recordsOf(operation) : "told" in request ? (request.told ?? null) : applied;
     if (operation !== null) this.#operations++;
     requireWithinLimits(request, this.#application.head, this.#options.maxVectors);
-    return { ok: true, value, version: this.#application.version };
+    const answer = { value, version: this.#application.version };
+    if (request.once !== undefined) {
+      keepAnswer(this.#writer, request.once, this.#timeMs, answer);
+      this.#operations++;
+    }
+    return { ok: true, ...answer };
   }
 
   #accept(
     request: LoggedRequest,
-  ): { ok: true; operation: LogOperation | null } | { ok: false; error: unknown } {
+  ):
+    | { ok: true; operation: LogOperation | null }
+    | { ok: true; earlier: Answer }
+    | { ok: false; error: unknown } {
     try {
       const { maxVectors } = this.#options;
+      if (request.once !== undefined) {
+        const earlier = answerTo(this.#writer, request.once, this.#timeMs);
+        if (earlier !== undefined) return { ok: true, earlier };
+        requireRoomForAnswer(this.#writer, this.#timeMs);
+      }
       const operation = accept(this.#writer, this.#application.head, request, maxVectors);
       requireVersion(request, this.#application.version);
       return { ok: true, operation };

@@ -5,11 +5,29 @@ import * as check from "@quiverdb/protocol/shapes/check";
 import * as shape from "@quiverdb/protocol/shapes/collection";
 import { RestoredCollection } from "@quiverdb/protocol/shapes/snapshot";
 import { AtVersion } from "@quiverdb/protocol/shapes/version";
+import type { Database } from "../database/contract.ts";
 import { collectionPath, missingCollectionIs400, operation } from "./operation.ts";
+
+/** @throws forbidden if the key does not reach what an alias stands for, stood for, or is called */
+function requireReached(
+  database: Pick<Database, "aliases">,
+  reaches: (name: string) => boolean,
+  ...names: [alias: string, ...collections: string[]]
+): void {
+  const before = database.aliases().find(({ alias }) => alias === names[0])?.collection;
+  const closed = [...names, ...(before === undefined ? [] : [before])].find((name) => !reaches(name));
+  if (closed === undefined) return;
+  throw new QuiverError(
+    "forbidden",
+    `The key has no access to '${closed.slice(0, 80)}'. Send a key whose collections include it.`,
+    { collection: closed.slice(0, 300) },
+  );
+}
 
 export const collections = {
   createCollection: operation(
     {
+      once: true,
       method: "POST",
       path: "/vectordb/collections",
       repeat: "refused",
@@ -37,7 +55,7 @@ export const collections = {
       answer: shape.CollectionCreated,
       errors: [400, 409, 500],
     },
-    ({ database, body }) => database.createCollection(body),
+    ({ database, body, options }) => database.createCollection(body, options),
     {
       name: "articles",
       description: "Articles about animals",
@@ -93,6 +111,7 @@ export const collections = {
   ),
   patchCollection: operation(
     {
+      once: true,
       method: "PATCH",
       path: collectionPath,
       work: "administration",
@@ -103,10 +122,10 @@ export const collections = {
       body: shape.PatchCollection,
       answer: shape.CollectionDetail,
     },
-    async ({ collection, body }) => {
+    async ({ collection, body, options }) => {
       const { history } = body.config;
       if (history === undefined) return collection.describe();
-      return collection.setHistory(history);
+      return collection.setHistory(history, options);
     },
     { config: { history: null } },
     { config: { history: "all" } },
@@ -114,6 +133,7 @@ export const collections = {
   ),
   copyCollection: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/copy`,
       repeat: "refused",
@@ -127,14 +147,91 @@ export const collections = {
       answer: RestoredCollection,
       errors: [400, 404, 409, 410, 500, 507],
     },
-    ({ database, params, body: { name, ...when }, reaches }) => {
-      if (reaches(name)) return database.copyCollection(params.collection_id, when, name);
+    ({ database, params, body: { name, ...when }, reaches, options }) => {
+      if (reaches(name)) return database.copyCollection(params.collection_id, when, name, options);
       throw new QuiverError("forbidden", `The key may not create a collection '${name.slice(0, 80)}'.`);
     },
     { name: "articles-copy" },
   ),
+  mergeCollection: operation(
+    {
+      once: true,
+      method: "POST",
+      path: `${collectionPath}/merge`,
+      work: "write",
+      role: "write",
+      audited: ["from", "on_conflict"],
+      tag: "Collections",
+      summary: "Take over what a copy of the collection has changed since it was made, as one version",
+      body: shape.MergeCollection,
+      answer: shape.Merged,
+      errors: [400, 404, 409, 410, 500],
+    },
+    ({ database, params, body, reaches, options }) => {
+      if (reaches(body.from)) return database.mergeCollection(params.collection_id, body, options);
+      throw new QuiverError("forbidden", `The key may not read the collection '${body.from.slice(0, 80)}'.`);
+    },
+    { from: "articles-copy" },
+  ),
+  listAliases: operation(
+    {
+      method: "GET",
+      path: "/vectordb/aliases",
+      role: "read",
+      collections: "answer",
+      tag: "Aliases",
+      summary: "List aliases",
+      answer: shape.AliasList,
+      errors: [500],
+    },
+    ({ database, reaches }) => ({
+      aliases: database.aliases().filter(({ collection }) => reaches(collection)),
+    }),
+  ),
+  putAlias: operation(
+    {
+      once: true,
+      method: "PUT",
+      path: "/vectordb/aliases/{alias}",
+      work: "administration",
+      role: "write",
+      collections: "answer",
+      audited: ["collection"],
+      tag: "Aliases",
+      summary: "Make an alias another name of a collection, at once, whatever it was before",
+      body: shape.PutAlias,
+      answer: shape.Alias,
+      errors: [400, 404, 409, 500],
+    },
+    ({ database, params: { alias }, body: { collection }, reaches, options }) => {
+      requireReached(database, reaches, alias, collection);
+      return database.putAlias(alias, collection, options);
+    },
+    { collection: "articles" },
+  ),
+  deleteAlias: operation(
+    {
+      once: true,
+      method: "DELETE",
+      path: "/vectordb/aliases/{alias}",
+      done: "alias_not_found",
+      work: "administration",
+      role: "write",
+      collections: "answer",
+      audited: [],
+      tag: "Aliases",
+      summary: "Delete an alias; the collection stays",
+      status: 204,
+      errors: [404, 500],
+    },
+    ({ database, params: { alias }, reaches, options }) => {
+      requireReached(database, reaches, alias);
+      return database.deleteAlias(alias, options);
+    },
+  ),
   deleteCollection: operation(
     {
+      once: true,
       method: "DELETE",
       path: collectionPath,
       done: "collection_not_found",
@@ -147,7 +244,7 @@ export const collections = {
       statusOf: missingCollectionIs400,
       errors: [400, 500],
     },
-    ({ database, params }) => database.deleteCollection(params.collection_id),
+    ({ database, params, options }) => database.deleteCollection(params.collection_id, options),
   ),
   checkCollection: operation(
     {

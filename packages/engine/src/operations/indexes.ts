@@ -18,6 +18,7 @@ const administering = {
 export const indexes = {
   createDenseIndex: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/indexes/dense`,
       repeat: "refused",
@@ -27,7 +28,7 @@ export const indexes = {
       body: index.CreateDenseIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createIndex(index.kinds.dense, body),
+    ({ collection, body, options }) => collection.createIndex(index.kinds.dense, body, options),
     {
       name: "dense",
       distance_metric_type: "cosine",
@@ -37,6 +38,7 @@ export const indexes = {
   ),
   createSparseIndex: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/indexes/sparse`,
       repeat: "refused",
@@ -46,11 +48,12 @@ export const indexes = {
       body: index.CreateSparseIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createIndex(index.kinds.sparse, body),
+    ({ collection, body, options }) => collection.createIndex(index.kinds.sparse, body, options),
     { name: "sparse", quantization: 256, sample_threshold: 1_000 },
   ),
   createTextIndex: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/indexes/tf-idf`,
       repeat: "refused",
@@ -60,7 +63,7 @@ export const indexes = {
       body: index.CreateTextIndex,
       answer: Empty,
     },
-    ({ collection, body }) => collection.createIndex(index.kinds.text, body),
+    ({ collection, body, options }) => collection.createIndex(index.kinds.text, body, options),
     { name: "text", sample_threshold: 1_000, k1: 1.2, b: 0.75, language: "english", positions: true },
   ),
   analyzeText: operation(
@@ -112,6 +115,7 @@ export const indexes = {
   ),
   deleteIndex: operation(
     {
+      once: true,
       method: "DELETE",
       path: `${collectionPath}/indexes/{index_type}`,
       done: "index_not_found",
@@ -122,10 +126,11 @@ export const indexes = {
       summary: "Delete index",
       status: 204,
     },
-    ({ collection, params }) => collection.deleteIndex(indexKind(params.index_type)),
+    ({ collection, params, options }) => collection.deleteIndex(indexKind(params.index_type), options),
   ),
   createMetadataIndex: operation(
     {
+      once: true,
       method: "PUT",
       path: `${collectionPath}/metadata-indexes/{field}`,
       work: "administration",
@@ -138,7 +143,7 @@ export const indexes = {
       answer: Empty,
       errors: [400, 404, 409, 500],
     },
-    ({ collection, params, body }) => collection.createMetadataIndex(params.field, body),
+    ({ collection, params, body, options }) => collection.createMetadataIndex(params.field, body, options),
     { type: "number" },
   ),
   getMetadataIndexes: operation(
@@ -155,6 +160,7 @@ export const indexes = {
   ),
   deleteMetadataIndex: operation(
     {
+      once: true,
       method: "DELETE",
       path: `${collectionPath}/metadata-indexes/{field}`,
       done: "index_not_found",
@@ -165,7 +171,7 @@ export const indexes = {
       summary: "Delete a metadata index; the metadata stays",
       status: 204,
     },
-    ({ collection, params }) => collection.deleteMetadataIndex(params.field),
+    ({ collection, params, options }) => collection.deleteMetadataIndex(params.field, options),
   ),
 };
 

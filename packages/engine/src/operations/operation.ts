@@ -25,7 +25,7 @@ import type {
 import type { Parameters, ParametersOf } from "./parameters.ts";
 
 /** Kinds of work, each of which has its own places in a server. */
-export const workKinds = ["search", "write", "read", "export", "recall", "administration"] as const;
+export const workKinds = ["search", "write", "read", "export", "recall", "administration", "feed"] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 /** Where a collection is. */
@@ -79,6 +79,8 @@ export type Declaration = {
   readonly expectedMs?: (body: never, query: never) => number;
   /** Whether serving threads run it themselves; all others are the owner's. */
   readonly threads?: true;
+  /** Whether a request with an `Idempotency-Key` is done once: its repetition is answered alike for 24 hours. */
+  readonly once?: true;
   /** Whether it can be asked of an earlier version: its body, or its query, has `version` and `as_of`. */
   readonly past?: true;
   /** Whether only a server has it: keys, sessions and the audit log. */
@@ -104,6 +106,8 @@ export type Declaration = {
   readonly answer?: TSchema;
   /** The answer is a list of records: `run` passes each to `take`, since all of a large document at once are too many objects. */
   readonly oneByOne?: true;
+  /** Whether its pages can be asked for as an endless stream of server-sent events: `since` of the query is where one begins. */
+  readonly events?: true;
   /** Absent: application/json. */
   readonly mediaType?: "application/x-ndjson" | "application/octet-stream";
   /** The body is a file (application/octet-stream), stored as it arrives; only the disk limits its size. */

@@ -37,13 +37,14 @@ const streamingDeletion = {
   keyFilter: "filtered",
   tag: "Streaming",
   status: 204,
-  query: fieldsOf(vector.IfVersion),
+  query: fieldsOf(vector.IfVersionOrMatch),
   errors: [404, 412, 500],
 } as const;
 
 export const records = {
   streamingUpsert: operation(
     {
+      once: true,
       // Last write wins by id. Between a lost response and the repeated request another writer may change the same id; the repeated request
       // then overwrites that change, just as a slower client would have done.
       method: "POST",
@@ -91,6 +92,7 @@ export const records = {
   ),
   streamingDelete: operation(
     {
+      once: true,
       ...streamingDeletion,
       path: `${collectionPath}/streaming/delete/{vector_id}`,
       summary: "Streaming delete",
@@ -99,6 +101,7 @@ export const records = {
   ),
   streamingDeleteAlias: operation(
     {
+      once: true,
       ...streamingDeletion,
       path: `${collectionPath}/streaming/vectors/{vector_id}`,
       summary: "Streaming delete (alternative path)",
@@ -168,6 +171,7 @@ export const records = {
   ),
   deleteMatching: operation(
     {
+      once: true,
       // The count of a repeated request is that of the second time.
       method: "POST",
       path: `${collectionPath}/vectors/delete`,
@@ -183,6 +187,7 @@ export const records = {
   ),
   updateMatching: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/vectors/update`,
       repeat: "refused",
@@ -198,6 +203,7 @@ export const records = {
   ),
   patchVector: operation(
     {
+      once: true,
       method: "PATCH",
       path: `${collectionPath}/vectors/{vector_id}`,
       ...writing,
@@ -205,6 +211,7 @@ export const records = {
       body: matching.PatchMetadata,
       answer: Empty,
       patch: true,
+      errors: [400, 404, 412, 500],
     },
     ({ collection, params, body, options }) => collection.patch(params.vector_id, body, options),
     { metadata: { year: 2022, tags: null } },
@@ -271,6 +278,7 @@ export const records = {
   ),
   deleteVector: operation(
     {
+      once: true,
       method: "DELETE",
       path: `${collectionPath}/vectors/{vector_id}`,
       done: "vector_not_found",
@@ -279,10 +287,11 @@ export const records = {
       keyFilter: "filtered",
       tag: "Vectors",
       summary: "Delete vector (the same as a streaming delete)",
+      query: fieldsOf(vector.IfVersionOrMatch),
       answer: Empty,
-      errors: [404, 500],
+      errors: [404, 412, 500],
     },
-    ({ collection, params, options }) => collection.delete(params.vector_id, options),
+    ({ collection, params, query, options }) => collection.delete(params.vector_id, options, query),
   ),
   exportVectors: operation(
     {

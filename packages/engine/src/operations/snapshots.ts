@@ -143,6 +143,7 @@ export const snapshots = {
   ),
   restoreCollection: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/restore`,
       repeat: "refused",
@@ -157,10 +158,13 @@ export const snapshots = {
       answer: snapshot.RestoredCollection,
       errors: [400, 404, 409, 500, 507],
     },
-    ({ database, params, body, reaches }) =>
+    ({ database, params, body, reaches, options }) =>
       // A key that is limited to collections must not read another collection through its snapshot, nor learn that it exists.
-      database.restoreCollection(params.collection_id, body, ({ collection_name }) =>
-        reaches(collection_name),
+      database.restoreCollection(
+        params.collection_id,
+        body,
+        ({ collection_name }) => reaches(collection_name),
+        options,
       ),
     { snapshots: ["<the id of a full snapshot>", "<that of an incremental one>"], overwrite: true },
   ),

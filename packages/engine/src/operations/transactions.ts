@@ -26,6 +26,7 @@ const writing = {
 export const transactions = {
   createTransaction: operation(
     {
+      once: true,
       method: "POST",
       path: `${collectionPath}/transactions`,
       repeat: "refused",
@@ -38,7 +39,7 @@ export const transactions = {
       statusOf: missingCollectionIs400,
       errors: [400, 409, 500],
     },
-    ({ collection }) => collection.beginTransaction(),
+    ({ collection, options }) => collection.beginTransaction(options),
   ),
   listTransactions: operation(
     {
@@ -70,6 +71,7 @@ export const transactions = {
   ),
   commitTransaction: operation(
     {
+      once: true,
       // The client (transaction.ts) decides what a repeated commit or abort means if the transaction is no longer open.
       method: "POST",
       path: `${one}/commit`,
@@ -82,6 +84,7 @@ export const transactions = {
   ),
   abortTransaction: operation(
     {
+      once: true,
       method: "POST",
       path: `${one}/abort`,
       ...writing,
@@ -91,6 +94,7 @@ export const transactions = {
   ),
   addVector: operation(
     {
+      once: true,
       method: "POST",
       path: `${one}/vectors`,
       work: "write",
@@ -109,6 +113,7 @@ export const transactions = {
   ),
   upsertVectors: operation(
     {
+      once: true,
       method: "POST",
       path: `${one}/upsert`,
       work: "write",
@@ -136,12 +141,14 @@ export const transactions = {
   ),
   deleteVectorInTransaction: operation(
     {
+      once: true,
       method: "DELETE",
       path: `${one}/vectors/{vector_id}`,
       done: "vector_not_found",
       ...writing,
       summary: "Delete vector in transaction",
+      query: fieldsOf(vector.IfMatch),
     },
-    ({ transaction, params, options }) => transaction.delete(params.vector_id, options),
+    ({ transaction, params, query, options }) => transaction.delete(params.vector_id, options, query),
   ),
 };

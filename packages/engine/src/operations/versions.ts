@@ -55,6 +55,7 @@ export const versions = {
   ),
   putCurrentVersion: operation(
     {
+      once: true,
       ...restoring,
       method: "PUT",
       path: `${collectionPath}/versions/current`,
@@ -66,6 +67,7 @@ export const versions = {
   ),
   putCurrentVersionByHash: operation(
     {
+      once: true,
       ...restoring,
       method: "PUT",
       path: `${collectionPath}/versions/current/{version_hash}`,
@@ -75,6 +77,7 @@ export const versions = {
   ),
   restoreVersion: operation(
     {
+      once: true,
       ...restoring,
       method: "POST",
       path: `${collectionPath}/versions/{version}/restore`,
@@ -103,9 +106,12 @@ export const versions = {
     {
       method: "GET",
       path: `${collectionPath}/changes`,
+      work: "feed",
+      events: true,
       role: "read",
       tag: "Versions",
-      summary: "Read what has changed since a version, page by page; an empty page can wait for a write",
+      summary:
+        "Read what has changed since a version, page by page; an empty page can wait for a write. With `Accept: text/event-stream`, an endless stream of events",
       query: {
         since: fieldsOf(version.ChangesSince).since,
         limit: integer(1, limits.fetchedMax, "Maximum number of changes, 1 to 1,000. Default: 100."),
@@ -119,6 +125,7 @@ export const versions = {
   ),
   putTag: operation(
     {
+      once: true,
       method: "PUT",
       path: `${collectionPath}/versions/tags/{tag}`,
       repeat: "refused",
@@ -130,12 +137,13 @@ export const versions = {
       answer: version.Tag,
       errors: [400, 404, 409, 410, 500],
     },
-    ({ collection, params, body }) =>
-      collection.putTag(params.tag, { version: body.version ?? collection.currentVersion().version_number }),
+    ({ collection, params, body, options }) =>
+      collection.putTag(params.tag, { version: body.version ?? null }, options),
     { version: 1 },
   ),
   deleteTag: operation(
     {
+      once: true,
       method: "DELETE",
       path: `${collectionPath}/versions/tags/{tag}`,
       done: "tag_not_found",
@@ -146,6 +154,6 @@ export const versions = {
       status: 204,
       errors: [404, 500],
     },
-    ({ collection, params }) => collection.deleteTag(params.tag),
+    ({ collection, params, options }) => collection.deleteTag(params.tag, options),
   ),
 };

@@ -29,6 +29,7 @@ import {
   kindsOf,
   type Plan,
   planSearch,
+  requireNoVersion,
   type SearchAnswer,
   type SearchKind,
   type SearchRequest,
@@ -81,7 +82,10 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
     const isTime = collection.isTime();
     plan.filters = plan.filters.map((filter) => filter && withTimes(filter, isTime));
   }
-  if (keyFilter !== null) restrict(plan, keyFilter.at(collection.isTime()));
+  if (keyFilter !== null) {
+    requireNoVersion(plan.include);
+    restrict(plan, keyFilter.at(collection.isTime()));
+  }
   const needed = kindsOf(plan);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");

@@ -3,6 +3,7 @@
 // Requests are checked completely here, before a view is pinned: dimensions, ranges and forms, each error with its position. The result is
 // a plan: one or more legs for each query, and how to fuse and return the results. Requests that can be large are planned in steps.
 
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { checkFields, refuseUnknownOptions } from "@quiverdb/protocol/fields";
 import { limits } from "@quiverdb/protocol/limits";
 import { type Includable, includable } from "@quiverdb/protocol/shapes/include";
@@ -179,6 +180,16 @@ function groupField(name: unknown): Field {
     typeof name === "string" && name.length <= limits.filterFieldLengthMax ? fieldNamed(name) : null;
   if (field !== null) return field;
   throw invalid("group_by", "must be the name of a field, such as `document_id` or `color`.");
+}
+
+/** @throws forbidden: numbers of versions tell a caller that sees only some records of the writes of others */
+export function requireNoVersion(include: readonly Includable[] | null | undefined): void {
+  if (!include?.includes("version")) return;
+  throw new QuiverError(
+    "forbidden",
+    "A key with a filter cannot read versions. Leave `version` out of include.",
+    { path: "include" },
+  );
 }
 
 /** @throws invalid_request */

@@ -98,6 +98,7 @@ function fetch(
     ? withMetadata(basis, record.metadataJson)
     : basis;
   bytes += record.byteLength;
+  if (include.includes("version")) result.version = record.born;
   if (include.includes("sparse_values")) {
     const { sparse } = record;
     result.sparse_values = sparse && pairsOf(sparse);

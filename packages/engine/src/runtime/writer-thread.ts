@@ -15,7 +15,12 @@ import { failpoint } from "../base/failpoint.ts";
 import { invariant } from "../base/invariant.ts";
 import type { WriteRequest } from "../collection/accept.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
-import { type CatalogRequest, type CollectionDefinition, catalogChange } from "../collection/definition.ts";
+import {
+  type CatalogRequest,
+  type CollectionDefinition,
+  catalogChange,
+  keepCatalogAnswer,
+} from "../collection/definition.ts";
 import { prepareCatalog, prepareCollection } from "../collection/format.ts";
 import { catalogTables, collectionTables } from "../collection/tables.ts";
 import { applyOrdered, type OrderedMessage } from "../log/ordered.ts";
@@ -219,6 +224,8 @@ async function administer(waits: Waiting<WriterCommand>): Promise<void> {
           catalog.store.write((writer) => {
             if (value === undefined) writer.delete(table, key);
             else if (!isNote || writer.get(table, key) !== undefined) writer.put(table, key, value);
+            if ("answer" in command.request && command.request.answer !== undefined)
+              keepCatalogAnswer(writer, command.request.answer);
           });
         } finally {
           reportBroken(catalog, null);

@@ -2,8 +2,8 @@
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import fc from "fast-check";
-import { toHex } from "../../src/base/bytes.ts";
-import { isAlone, type LoggedRequest } from "../../src/collection/accept.ts";
+import { toHex, utf8 } from "../../src/base/bytes.ts";
+import { fingerprint, isAlone, type LoggedRequest } from "../../src/collection/accept.ts";
 import { readIndexDefinitions } from "../../src/collection/apply.ts";
 import { type CollectionDefinition, defineCollection } from "../../src/collection/definition.ts";
 import { prepareCollection } from "../../src/collection/format.ts";
@@ -69,27 +69,39 @@ export function seenOf(store: Store): unknown {
   }));
 }
 
-/** A request by small numbers; of transactions the last one that has begun is meant. */
-export type Step =
-  | { do: "upsert" | "stage"; records: readonly { id: number; x: number; what: number }[] }
-  | { do: "delete" | "stageDelete"; id: number }
+/** `born`: the version that must have written it, 0 for none; null: any. */
+type StepRecord = { id: number; x: number; what: number; born?: number | null };
+
+/** A request by small numbers; of transactions the last one that has begun is meant. `once`: its key, of which there are few. */
+export type Step = { once?: number | null } & (
+  | { do: "upsert" | "stage" | "change"; records: readonly StepRecord[] }
+  | { do: "delete" | "stageDelete" | "patch"; id: number; born?: number | null }
   | { do: "begin" | "commit" | "abort" | "abortIdle" }
   | { do: "createIndex" | "deleteIndex"; index: IndexKind }
   | { do: "setHistory"; policy: HistoryPolicy | null }
   | { do: "putTag" | "restoreVersion"; version: number }
   | { do: "deleteTag"; version: number }
-  | { do: "vacuum" };
+  | { do: "vacuum" }
+);
 
 const idArbitrary = fc.integer({ min: 0, max: 9 });
+const born = fc.option(fc.integer({ min: 0, max: 6 }), { freq: 4 });
 const records = fc.array(
-  fc.record({ id: idArbitrary, x: fc.integer({ min: 0, max: 3 }), what: fc.integer({ min: 0, max: 7 }) }),
+  fc.record({
+    id: idArbitrary,
+    x: fc.integer({ min: 0, max: 3 }),
+    what: fc.integer({ min: 0, max: 7 }),
+    born,
+  }),
   { minLength: 1, maxLength: 4 },
 );
-const step: fc.Arbitrary<Step> = fc.oneof(
+const unkeyed = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant("upsert" as const), records }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("delete" as const), id: idArbitrary }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("change" as const), records }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("delete" as const), id: idArbitrary, born }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("patch" as const), id: idArbitrary, born }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("stage" as const), records }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("stageDelete" as const), id: idArbitrary }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("stageDelete" as const), id: idArbitrary, born }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("begin" as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("commit" as const) }) },
   {
@@ -121,6 +133,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("vacuum" as const) }) },
 );
+
+const step: fc.Arbitrary<Step> = fc
+  .tuple(unkeyed, fc.option(fc.integer({ min: 0, max: 5 }), { freq: 2 }))
+  .map(([each, once]) => ({ ...each, once }) as Step);
 
 /** The requests to a collection, in groups that are sent together. */
 export const historyArbitrary = fc.record({
@@ -214,15 +230,33 @@ const codeOf = (outcome: WriteOutcome): string =>
   outcome.ok ? "ok" : String((outcome.error as { code?: string }).code ?? outcome.error);
 
 function requestOf(given: Step, transactionId: string, nowMs: number, random: number): LoggedRequest {
+  const request = unkeyedOf(given, transactionId, nowMs, random);
+  if (given.once == null) return request;
+  return { ...request, once: { key: `k${given.once}`, fingerprint: fingerprint(request) } };
+}
+
+const conditionOf = (born: number | null = null): { if_match?: number; if_absent?: boolean } =>
+  born === null ? {} : born === 0 ? { if_absent: true } : { if_match: born };
+
+function unkeyedOf(given: Step, transactionId: string, nowMs: number, random: number): LoggedRequest {
   switch (given.do) {
     case "upsert":
       return { kind: "upsert", batch: batchOf(given.records) };
     case "delete":
-      return { kind: "delete", batch: encodeDelete(`r${given.id}`) };
+      return { kind: "delete", batch: encodeDelete(`r${given.id}`, conditionOf(given.born)) };
+    case "change":
+      return { kind: "change", batch: batchOf(given.records), from: "copy", told: { added: 1 } };
+    case "patch":
+      return {
+        kind: "patch",
+        id: utf8(`r${given.id}`),
+        patch: '{"p":1}',
+        ...(given.born && { born: given.born }),
+      };
     case "stage":
       return { kind: "stage", transactionId, batch: batchOf(given.records) };
     case "stageDelete":
-      return { kind: "stage", transactionId, batch: encodeDelete(`r${given.id}`) };
+      return { kind: "stage", transactionId, batch: encodeDelete(`r${given.id}`, conditionOf(given.born)) };
     case "begin":
       return { kind: "begin", random: random.toString(16).padStart(24, "0") };
     case "commit":
@@ -247,9 +281,10 @@ function requestOf(given: Step, transactionId: string, nowMs: number, random: nu
   }
 }
 
-function batchOf(given: readonly { id: number; x: number; what: number }[]): Uint8Array {
-  const vectors = given.map(({ id, x, what }) => ({
+function batchOf(given: readonly StepRecord[]): Uint8Array {
+  const vectors = given.map(({ id, x, what, born }) => ({
     id: `r${id}`,
+    ...conditionOf(born),
     dense_values: [x, id],
     ...(what & 1 && { document_id: `d${id % 3}` }),
     ...(what & 2 && { sparse_indices: [x, 9], sparse_values: [1, 2] }),

@@ -2,7 +2,8 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "../limits.ts";
-import { Defaulted, Fields, Maybe } from "./common.ts";
+import { Defaulted, Fields, Maybe, OneOf } from "./common.ts";
+import { Version } from "./version.ts";
 
 /** How far back versions are readable. */
 export const History = Type.Unsafe<{ versions: number } | { seconds: number } | "all">({
@@ -43,6 +44,65 @@ export const CopyCollection = Fields(
   { name: Type.String({ description: "Name of the copy." }) },
   { description: "What is made of a version of the collection." },
 );
+
+export const MergeCollection = Fields(
+  {
+    from: Type.String({ description: "Name of the copy, whose changes since it was made are taken over." }),
+    on_conflict: Maybe(
+      OneOf(["ours", "theirs"], {
+        description:
+          "What holds for records that both have changed: `ours`, as they are here; `theirs`, as in the copy. Default: nothing is changed, and 409 `merge_conflict` lists them.",
+      }),
+    ),
+  },
+  { description: "Which changes are merged." },
+);
+
+const did = (whose: string) =>
+  Type.Unsafe<"added" | "changed" | "removed">({
+    type: "string",
+    enum: ["added", "changed", "removed"],
+    description: `What ${whose} did to it.`,
+  });
+const Conflict = Type.Object({
+  id: Type.String({ description: "Id of the record." }),
+  ours: did("the original"),
+  theirs: did("the copy"),
+});
+
+const records = (what: string) => Type.Integer({ minimum: 0, description: `Records that were ${what}.` });
+
+export const Merged = Type.Object(
+  {
+    version: Version,
+    added: records("added"),
+    changed: records("changed"),
+    removed: records("removed"),
+    conflicts: Type.Array(Conflict, {
+      description: "Records that both had changed: the first 1,000, by id.",
+    }),
+  },
+  { description: "What a merge has done, as one version." },
+);
+
+export const PutAlias = Fields(
+  { collection: Type.String({ description: "Name of the collection that it stands for from now on." }) },
+  { description: "What an alias stands for." },
+);
+export const Alias = Type.Object(
+  {
+    alias: Type.String({ description: "Another name of the collection." }),
+    collection: Type.String({ description: "Name of the collection." }),
+  },
+  { description: "An alias of a collection." },
+);
+export const AliasList = Type.Object({ aliases: Type.Array(Alias, { description: "By name." }) });
+
+export type MergeCollection = Static<typeof MergeCollection>;
+export type Conflict = Static<typeof Conflict>;
+export type Merged = Static<typeof Merged>;
+export type Alias = Static<typeof Alias>;
+export type AliasList = Static<typeof AliasList>;
 
 export const PatchCollection = Fields(
   { config: Fields({ history: Maybe(History) }) },

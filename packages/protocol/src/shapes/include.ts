@@ -4,7 +4,14 @@ import Type from "typebox";
 import { Maybe, OneOf } from "./common.ts";
 
 /** What a result or a record can have besides its id. */
-export const includable = ["metadata", "text", "dense_values", "dense_f32", "sparse_values"] as const;
+export const includable = [
+  "metadata",
+  "text",
+  "dense_values",
+  "dense_f32",
+  "sparse_values",
+  "version",
+] as const;
 export type Includable = (typeof includable)[number];
 
 /** @param otherwise what there is without it */

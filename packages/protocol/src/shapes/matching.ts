@@ -5,7 +5,7 @@ import { limits } from "../limits.ts";
 import { Fields, Maybe, mapOf, OneOf } from "./common.ts";
 import { FilterField, type FilterValue, RequiredFilter } from "./filter.ts";
 import { Include } from "./include.ts";
-import { PartialRecord } from "./vector.ts";
+import { IfMatch, PartialRecord } from "./vector.ts";
 import { Warnings } from "./warning.ts";
 
 export const CountMatching = Fields({ filter: FilterField });
@@ -26,9 +26,12 @@ const Patch = Type.Unsafe<Record<string, unknown>>({
     "Merged into the metadata (RFC 7396): keys are replaced, objects merged, and null removes a key.",
 } as unknown as TSchema);
 
-export const PatchMetadata = Fields({ metadata: Patch });
+export const PatchMetadata = Fields({ metadata: Patch, ...IfMatch.properties });
 /** Of a call in the same process; `metadataJson` is the exact JSON text of `metadata`. */
-export const ExactPatch = Fields({ metadata: Patch, metadataJson: Type.Optional(Type.String()) });
+export const ExactPatch = Fields({
+  ...PatchMetadata.properties,
+  metadataJson: Type.Optional(Type.String()),
+});
 
 export const UpdateMatching = Fields({ filter: RequiredFilter, metadata: Patch });
 export const ExactUpdateMatching = Fields({

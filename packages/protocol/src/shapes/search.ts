@@ -333,9 +333,9 @@ export const Explanation = Type.Object(
   },
 );
 
-const { dense_values, dense_f32, sparse_values, metadata } = PartialRecord.properties;
+const { dense_values, dense_f32, sparse_values, metadata, version } = PartialRecord.properties;
 /** Present where a search asks for them. */
-const included = { dense_values, dense_f32, sparse_values, metadata };
+const included = { dense_values, dense_f32, sparse_values, metadata, version };
 
 export const SearchResult = Type.Object(
   {

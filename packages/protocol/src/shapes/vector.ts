@@ -46,6 +46,22 @@ export const Example = (description: string) =>
     type: ["string", "array", "object"],
   } as unknown as TSchema);
 
+/** What a write asks of the record that it changes. */
+const ifRecord = {
+  if_match: Maybe(
+    Type.Integer({
+      minimum: 1,
+      description:
+        'Refuses the whole write with 412 `record_changed` unless this version wrote the record: `include: ["version"]` tells it.',
+    }),
+  ),
+  if_absent: Maybe(
+    Type.Boolean({
+      description: "true refuses the whole write with 412 `record_changed` if there is a record of this id.",
+    }),
+  ),
+};
+
 export const VectorInput = Fields(
   {
     id: Type.String({ description: "Unique identifier, 1 to 512 bytes of UTF-8." }),
@@ -75,6 +91,7 @@ export const VectorInput = Fields(
         description: "Any JSON object up to 64 KiB; it is returned unchanged.",
       } as unknown as TSchema),
     ),
+    ...ifRecord,
   },
   {
     description:
@@ -102,6 +119,9 @@ const ifVersion = Maybe(
 export const StreamingUpsert = Fields({ ...UpsertVectors.properties, if_version: ifVersion });
 /** The same as a parameter of a query string. */
 export const IfVersion = Fields({ if_version: ifVersion });
+/** Of a deletion. */
+export const IfMatch = Fields({ if_match: ifRecord.if_match });
+export const IfVersionOrMatch = Fields({ if_version: ifVersion, ...IfMatch.properties });
 
 const nullable = <T>(schema: Record<string, unknown>) =>
   Type.Unsafe<T | null>({ ...schema, type: [schema.type, "null"] } as unknown as TSchema);
@@ -142,6 +162,7 @@ export const PartialRecord = Type.Partial(
       description:
         'The bytes of dense_values, as `{"f32": ...}` of a request has them: a quarter of the size, and nothing to parse.',
     }),
+    version: Type.Integer({ description: "The version that wrote it, which if_match of a write takes." }),
   }),
 );
 

@@ -91,6 +91,7 @@ const changes = Type.Array(
     version: numberOf("the version that made the change"),
     op: Type.Unsafe<"upsert" | "delete">({ type: "string", enum: ["upsert", "delete"] }),
     id: Type.String({ description: "Id of the record." }),
+    place: Type.String({ description: "The `since` of what comes after this change." }),
     vector: Type.Optional(
       Type.Unsafe<VectorRecord>({
         ...VectorRecord,

@@ -138,14 +138,16 @@ type State = { readonly version: number; readonly until: number | null; readonly
 const stateJson = ({ version, until, vector }: State): string =>
   `{"version":${version},"until":${until},"vector":${vector.toJson()}}`;
 
-type Change = {
+export type Change = {
   readonly version: number;
   readonly op: string;
   readonly id: string;
+  readonly place?: string;
   readonly vector?: StoredVector;
 };
-function changeJson({ version, op, id, vector }: Change): string {
-  const told = `"version":${version},"op":"${op}","id":${JSON.stringify(id)}`;
+export function changeJson({ version, op, id, place, vector }: Change): string {
+  const at = place === undefined ? "" : `,"place":"${place}"`;
+  const told = `"version":${version},"op":"${op}","id":${JSON.stringify(id)}${at}`;
   return vector === undefined ? `{${told}}` : `{${told},"vector":${vector.toJson()}}`;
 }
 

@@ -31,6 +31,7 @@ import { queryOf, type RawQuery } from "../request/query.ts";
 import { addressOf } from "../threads/forwarding.ts";
 import { decodeBody } from "./decode.ts";
 import { type Encoded, encodeAnswer, RecordList } from "./encode.ts";
+import { eventStream, type Page } from "./events.ts";
 
 /** In a serving thread: what it serves, and the same for a caller with a filter. */
 export type ThreadDatabases = ThreadServed & { restrictedTo(filter: Filter): ThreadServed };
@@ -51,6 +52,8 @@ export type EndpointParts = {
   readonly gate: Gate;
   /** Absent in a serving thread, none of whose operations is audited. */
   readonly audit: AuditLog | undefined;
+  /** Whether the server begins to stop, so that streams without an end are to end. */
+  readonly isEnding: () => boolean;
   /** Called when a response was sent. */
   readonly watch: (reply: FastifyReply) => void;
   /** Called when the outcome of a change could not be written to the audit log. */
@@ -135,6 +138,7 @@ function register(
     if (isBodyName) access.requireCollection(bodyName(request) ?? "");
     // It has begun already if there was a body.
     if (request.parsedBody === undefined) await request.work.begin();
+    if (operation.events === true && asksForEvents(request)) return sendEvents(request, reply, access, call);
     let encoded: Encoded;
     try {
       if (audited !== undefined) encoded = await recorded(request, access, call, audited);
@@ -147,6 +151,38 @@ function register(
     }
     reply.code(operation.status);
     send(request, reply, encoded);
+    parts.watch(reply);
+    return reply;
+  }
+
+  /** Sends pages as events until the client goes or the server stops. The first page may be refused like any other request. */
+  async function sendEvents(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    access: Access,
+    call: CallParts,
+  ): Promise<FastifyReply> {
+    const { work, headers } = request;
+    const read = async (since: string | undefined, wait: number) => {
+      access.requireValid();
+      const query = { ...(call.query as object), since, wait_ms: wait };
+      return (await runOperation(operation, { ...call, query })) as Page;
+    };
+    const end = work.hold();
+    try {
+      const lastId = headers["last-event-id"];
+      const since = typeof lastId === "string" ? lastId : (call.query as { since?: string }).since;
+      const first = await read(since, 0);
+      const stream = eventStream(first, { read, isEnding: parts.isEnding, requestId: request.id });
+      stream.once("close", end);
+      reply.headers({ "cache-control": "no-store", "x-accel-buffering": "no" });
+      reply.type("text/event-stream; charset=utf-8").send(stream);
+    } catch (error) {
+      end();
+      throw error;
+    } finally {
+      work.end();
+    }
     parts.watch(reply);
     return reply;
   }
@@ -228,6 +264,9 @@ function register(
     return encoded;
   }
 }
+
+const asksForEvents = ({ method, headers }: FastifyRequest): boolean =>
+  method === "GET" && /(?:^|[\s,])text\/event-stream(?:$|[\s;,])/i.test(headers.accept ?? "");
 
 /** No valid name is longer; rejected names must not fill the log. */
 const short = (text: string) => text.slice(0, 300);

@@ -27,6 +27,7 @@ const parameterTexts: Record<string, string> = {
   version: "Number, hash or tag of a version.",
   other: "Number, hash or tag of the version that it is compared with.",
   tag: "Name of the tag: no number, and no hash.",
+  alias: "The alias, another name of a collection.",
   key_id: "Id of an API key, as returned when keys are created or listed.",
   snapshot_id: "Id of a snapshot, as returned when snapshots are created or listed.",
 };
@@ -41,6 +42,7 @@ const parameterExamples: Record<string, string> = {
   version: "1",
   other: "2",
   tag: "release-1",
+  alias: "articles-live",
 };
 
 const statusTexts: Record<number, string> = {

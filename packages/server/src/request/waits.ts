@@ -6,6 +6,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { type Account, type CancelSignal, Deadline, type Trace } from "@quiverdb/engine/database/contract";
+import type { Operation } from "@quiverdb/engine/operations/operations";
 import { fieldError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type { Access } from "../auth/access.ts";
@@ -29,8 +30,9 @@ export class Waits {
    * @param workMs of processor time that the request may take; undefined for no limit
    * @param account the request is charged to
    * @param trace receives the steps of the work, if somebody does
+   * @param operation whether it takes a key
    * @param access of the caller; work also stops when the key is revoked or has expired. Absent if no key is needed
-   * @throws invalid_request for a header that is not a number of milliseconds
+   * @throws invalid_request for a header that is not a number of milliseconds, or not a key
    */
   constructor(
     request: IncomingMessage,
@@ -38,6 +40,7 @@ export class Waits {
     account: Account,
     access: Access | undefined,
     trace: Trace | undefined,
+    operation: Pick<Operation, "once" | "work" | "method">,
   ) {
     const wantedMs = timeoutOf(request.headers[timeoutHeader]) ?? defaultMs;
     const timeoutMs = wantedMs === undefined ? undefined : Math.min(wantedMs, maxMs);
@@ -48,6 +51,7 @@ export class Waits {
       account,
       workMs,
       trace,
+      idempotencyKey: keyOf(request.headers[keyHeader], operation),
     });
   }
 
@@ -85,6 +89,25 @@ class Departure implements CancelSignal {
     for (const act of this.#listeners ?? []) act();
     this.#listeners = undefined;
   }
+}
+
+const keyHeader = "idempotency-key";
+
+/** The key of a write that is done once. Reads have none: they change nothing. */
+function keyOf(
+  header: string | string[] | undefined,
+  { once, work, method }: Pick<Operation, "once" | "work" | "method">,
+): string | undefined {
+  if (header === undefined) return undefined;
+  if (once) return String(header);
+  if (method === "GET" || method === "HEAD" || (work !== "write" && work !== "administration"))
+    return undefined;
+  throw fieldError(
+    keyHeader,
+    "no Idempotency-Key",
+    "one",
+    "This request takes no Idempotency-Key: the server would not recognize its repetition. Send it without.",
+  );
 }
 
 function timeoutOf(header: string | string[] | undefined): number | undefined {

@@ -5,6 +5,7 @@
 //                     ready     it can listen
 //   owner -> thread   listen    take connections
 //                     forget    a key that was revoked
+//                     aliases   other names of collections
 //                     metrics   what was counted
 //                     lastHour  the same for the last hour
 //                     shed      close a share of the connections, for another thread
@@ -22,10 +23,12 @@ export type ThreadStart = {
   readonly config: Omit<CompleteServerConfig, "clock" | "logger" | "adminKey" | "idleCores">;
   readonly socket: OwnerSocket;
   readonly counts: SharedCountsMemory;
+  readonly aliases: ReadonlyMap<string, string>;
 };
 
 export type ListenCall = { readonly host: string; readonly port: number; readonly backlog: number };
 export type ListenAnswer = AddressInfo;
+export type AliasesCall = { readonly aliases: ReadonlyMap<string, string> };
 export type ForgetCall = { readonly who: string };
 /** @property share of the open connections, 0 to 1 */
 export type ShedCall = { readonly share: number };

@@ -18,7 +18,7 @@ import type { MetricsOfThread } from "../operations/metrics.ts";
 import type { OwnerSocket } from "./forwarding.ts";
 import { Growth, idleCoresOfMachine, lookMs } from "./growth.ts";
 import type { EnterCall, Lease } from "./leases.ts";
-import type { ListenAnswer, ListenCall, LogCall, ShedCall, ThreadStart } from "./messages.ts";
+import type { AliasesCall, ListenAnswer, ListenCall, LogCall, ShedCall, ThreadStart } from "./messages.ts";
 import { AccountNumbers, clearCounts, newSharedCounts, SharedCounts } from "./shared-counts.ts";
 
 export type PoolParts = {
@@ -27,6 +27,7 @@ export type PoolParts = {
   readonly gate: Gate;
   readonly log: ServerLog;
   readonly socket: OwnerSocket;
+  readonly aliases: { readonly current: ReadonlyMap<string, string> };
 };
 
 type Thread = {
@@ -125,6 +126,15 @@ export class ServingPool {
     }
   }
 
+  /** Resolves when all threads know the aliases. */
+  async tellAliases(aliases: ReadonlyMap<string, string>): Promise<void> {
+    const told = [...this.#threads.values()].map(({ calls }) =>
+      calls.call("aliases", { aliases } satisfies AliasesCall),
+    );
+    // A thread that dies in this moment is started again with them.
+    await Promise.allSettled(told);
+  }
+
   /** Open connections of all threads. */
   connections(): number {
     return new SharedCounts(this.#counts, "connections", 0, () => 0).taken;
@@ -174,7 +184,8 @@ export class ServingPool {
   async #start(slot: number): Promise<Thread> {
     const { config, database, log, socket } = this.#parts;
     const { clock: _clock, logger: _logger, adminKey: _adminKey, idleCores: _idleCores, ...posted } = config;
-    const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts };
+    const aliases = this.#parts.aliases.current;
+    const start: ThreadStart = { slot, config: posted, socket, counts: this.#counts, aliases };
     const startedMs = performance.now();
     const { worker, calls }: CalledThread = new CalledThread(new URL("./thread.ts", import.meta.url), {
       name: `serving ${slot}`,

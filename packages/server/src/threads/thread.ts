@@ -18,11 +18,12 @@ import { drainConnections } from "../stopping.ts";
 import { version } from "../version.ts";
 import { Forwarding, isForThread } from "./forwarding.ts";
 import { LeasedGate } from "./leases.ts";
-import type { ForgetCall, ListenCall, ShedCall, ThreadStart } from "./messages.ts";
+import type { AliasesCall, ForgetCall, ListenCall, ShedCall, ThreadStart } from "./messages.ts";
 import { SharedCounts } from "./shared-counts.ts";
 
 invariant(parentPort !== null, "this is the program of a thread");
-const { slot, config, socket, counts } = workerData as ThreadStart;
+const { slot, config, socket, counts, aliases: first } = workerData as ThreadStart;
+const aliases = { current: first };
 const complete = { ...config, clock: Date.now };
 const database = new ThreadDatabase(slot);
 const connections = new Connections();
@@ -52,6 +53,7 @@ const { app, metrics } = await createApplication({
   tracing,
   connections,
   isStopping: () => isStopping,
+  aliases,
   version,
 });
 
@@ -65,6 +67,9 @@ const calls: Calls = new Calls(parentPort, {
     return app.server.address();
   },
   forget: ({ who }: ForgetCall) => leased.forget(who),
+  aliases: ({ aliases: current }: AliasesCall) => {
+    aliases.current = current;
+  },
   metrics: () => metrics.counted(),
   lastHour: () => metrics.lastHour(),
   shed: ({ share }: ShedCall) => connections.shed(share),

@@ -98,7 +98,7 @@ function* pageSince(readTxn: ReadTransaction, since: Place, limit: number): Step
     for (const { at, change } of changesOf(readTxn, version, done)) {
       if (changes.length >= limit || bytes >= pageBytes)
         return pageOf(changes, { version: place.version, done }, head.version);
-      changes.push(change);
+      changes.push({ ...change, place: textOf({ version: place.version, done: at }) });
       bytes += change.vector?.bytes ?? 0;
       done = at;
       if (changes.length % 64 === 0) yield;
@@ -109,13 +109,15 @@ function* pageSince(readTxn: ReadTransaction, since: Place, limit: number): Step
   return pageOf(changes, place, head.version);
 }
 
-const pageOf = (changes: StoredChange[], { version, done }: Place, current: number): ChangesPage => ({
+const textOf = ({ version, done }: Place): string => (done === 0 ? String(version) : `${version}.${done}`);
+
+const pageOf = (changes: StoredChange[], place: Place, current: number): ChangesPage => ({
   changes,
-  next: done === 0 ? String(version) : `${version}.${done}`,
+  next: textOf(place),
   current_version: current,
 });
 
-type Placed = { readonly at: number; readonly change: StoredChange };
+type Placed = { readonly at: number; readonly change: Omit<StoredChange, "place"> };
 
 /**
  * The changes that a version made: first written records, then deletions. A change has its place in its version, from 1: by the ordinal that was

@@ -19,6 +19,7 @@ import {
   pastOfId,
   pastRecords,
   readHistory,
+  readTag,
   recordOfId,
   recordsAt,
   type StoredAt,
@@ -200,9 +201,9 @@ export class EarlierVersions {
     });
   }
 
-  async setHistory(given: HistoryPolicy | null): Promise<void> {
+  async setHistory(given: HistoryPolicy | null, options?: CallOptions): Promise<void> {
     const policy = historyPolicy(given);
-    await this.#writes.write({ kind: "setHistory", policy });
+    await this.#writes.write({ kind: "setHistory", policy }, Deadline.of(options));
     this.mayHaveHistory();
   }
 
@@ -210,16 +211,20 @@ export class EarlierVersions {
     return this.#read((readTxn) => readHistory(readTxn)?.policy ?? undefined);
   }
 
-  async putTag(name: string, when: When): Promise<Tag> {
+  /** Without a version: of the current one. */
+  async putTag(name: string, when: When, options?: CallOptions): Promise<Tag> {
     checkTagName(name);
-    const { version, hash } = this.#read((readTxn) => this.#entryAt(readTxn, when));
-    await this.#writes.write({ kind: "putTag", name, version });
+    const { version } = this.entryAt(when);
+    await this.#writes.write({ kind: "putTag", name, version }, Deadline.of(options));
     this.mayHaveHistory();
-    return { name, version, hash: toHex(hash) };
+    const put = this.#read((readTxn) => readTag(readTxn, name));
+    // It may have been deleted since.
+    const entry = put ?? this.entryAt(when);
+    return { name, version: entry.version, hash: toHex(entry.hash) };
   }
 
-  async deleteTag(name: string): Promise<void> {
-    await this.#writes.write({ kind: "deleteTag", name });
+  async deleteTag(name: string, options?: CallOptions): Promise<void> {
+    await this.#writes.write({ kind: "deleteTag", name }, Deadline.of(options));
   }
 
   restoreVersion(when: When, options?: CallOptions): Promise<Version> {
@@ -275,15 +280,17 @@ function* vectorsIn(
 
 // ---- What differs between two versions?
 
-type VersionChange = {
+export type VersionChange = {
   readonly op: "added" | "changed" | "removed";
   readonly id: string;
   /** Of the record at the later version; undefined if it is removed. */
   readonly ordinal: number | undefined;
+  /** At the earlier version; undefined if it is added. */
+  readonly before: number | undefined;
 };
 
 /** In order of id. */
-function* changesBetween(
+export function* changesBetween(
   readTxn: ReadTransaction,
   from: VersionEntry,
   to: VersionEntry,
@@ -307,9 +314,12 @@ function* changesBetween(
     if (++read % recordsPerStep === 0) yield;
   }
   const changes: VersionChange[] = [];
-  for (const [id, ordinal] of toIds) changes.push({ op: fromIds.has(id) ? "changed" : "added", id, ordinal });
-  for (const id of fromIds.keys())
-    if (!toIds.has(id)) changes.push({ op: "removed", id, ordinal: undefined });
+  for (const [id, ordinal] of toIds) {
+    const before = fromIds.get(id);
+    changes.push({ op: before === undefined ? "added" : "changed", id, ordinal, before });
+  }
+  for (const [id, before] of fromIds)
+    if (!toIds.has(id)) changes.push({ op: "removed", id, ordinal: undefined, before });
   return changes.sort((a, b) => compareText(a.id, b.id));
 }
 

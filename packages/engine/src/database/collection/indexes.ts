@@ -19,6 +19,7 @@ import {
 import { compareText } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { failpoint } from "../../base/failpoint.ts";
+import type { LoggedRequest } from "../../collection/accept.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import type { Head } from "../../collection/head.ts";
 import type { NewIndex } from "../../index/kind.ts";
@@ -57,16 +58,16 @@ export class IndexAdministration {
     this.#onCreated = onCreated;
   }
 
-  createIndex(index: IndexKind, given: NewIndex): Promise<void> {
+  createIndex(index: IndexKind, given: NewIndex, options?: CallOptions): Promise<void> {
     return this.#state.gate.pass(async () => {
       const definition = kindNamed(index).define(this.#state.definition, given);
       await this.#load.inTurn(async () => {
         const definitions = { [index]: definition } as IndexDefinitions;
         const admitted = await this.#admitIndex(index, definitions);
         try {
-          await this.#changeDefinitions({ kind: "createIndex", index, definition });
+          const isNew = await this.#changeDefinitions({ kind: "createIndex", index, definition }, options);
           failpoint("index:defined");
-          this.#begin(index, definitions);
+          if (isNew) this.#begin(index, definitions);
         } finally {
           admitted();
         }
@@ -109,13 +110,21 @@ export class IndexAdministration {
     });
   }
 
-  async #changeDefinitions(change: Parameters<Writes["write"]>[0]): Promise<void> {
+  /** @returns whether it was not done before, by a request with the same key */
+  async #changeDefinitions(
+    change: Extract<LoggedRequest, { index: IndexKind }>,
+    options: CallOptions | undefined,
+  ): Promise<boolean> {
+    const isDefined = () =>
+      this.#state.read((readTxn) => readIndexDefinitions(readTxn)[change.index] !== undefined);
+    const before = isDefined();
     try {
-      await this.#writes.write(change);
+      await this.#writes.write(change, Deadline.of(options));
     } finally {
       // A write that fails may have been applied.
       this.#state.definitions = undefined;
     }
+    return isDefined() !== before;
   }
 
   async #admitIndex(index: IndexKind, definitions: IndexDefinitions): Promise<() => void> {
@@ -131,7 +140,7 @@ export class IndexAdministration {
   }
 
   /** Declares a field; a field that is declared with the same type stays as it is. */
-  async createMetadataIndex(field: string, request: MetadataIndex): Promise<void> {
+  async createMetadataIndex(field: string, request: MetadataIndex, options?: CallOptions): Promise<void> {
     checkFields(MetadataIndex, request);
     const kind = kindNamed(`${metadataPrefix}${field}`);
     const { type } = kind.define(this.#state.definition, { field, ...request }) as MetadataDefinition;
@@ -150,7 +159,7 @@ export class IndexAdministration {
         `The collection has ${definitions.length} metadata indexes, the most that are possible. Delete one first.`,
         { path: "field", maximum: limits.metadataIndexesMax },
       );
-    await this.createIndex(kind.name, { field, type });
+    await this.createIndex(kind.name, { field, type }, options);
   }
 
   #metadataDefinitions(): MetadataDefinition[] {
@@ -161,9 +170,9 @@ export class IndexAdministration {
   }
 
   /** @throws index_not_found */
-  async deleteMetadataIndex(field: string): Promise<void> {
+  async deleteMetadataIndex(field: string, options?: CallOptions): Promise<void> {
     const { name } = kindNamed(`${metadataPrefix}${field}`);
-    await this.deleteIndex(name);
+    await this.deleteIndex(name, options);
   }
 
   metadataIndexes(): MetadataIndexes {
@@ -180,13 +189,13 @@ export class IndexAdministration {
     return this.#state.read((readTxn, head) => ({ definitions: readIndexDefinitions(readTxn), head }));
   }
 
-  deleteIndex(index: IndexKind): Promise<void> {
+  deleteIndex(index: IndexKind, options?: CallOptions): Promise<void> {
     return this.#state.gate.pass(() => {
       const deleted = Promise.withResolvers<void>();
       const turn = this.#load.inTurn(async () => {
-        await this.#changeDefinitions({ kind: "deleteIndex", index });
+        const isNew = await this.#changeDefinitions({ kind: "deleteIndex", index }, options);
         failpoint("index:undefined");
-        const removed = this.#end(index);
+        const removed = isNew ? this.#end(index) : undefined;
         failpoint("index:dropped");
         this.#state.background.once("collecting garbage", collectGarbage);
         deleted.resolve();

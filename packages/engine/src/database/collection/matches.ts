@@ -29,7 +29,7 @@ import type { Field } from "../../metadata/field.ts";
 import { facetsOf } from "../../query/facets.ts";
 import { everyRecord, type FilteredVersion } from "../../query/filter/matching.ts";
 import { type Found, facetWarnings, findVisible, told } from "../../query/filter/warnings.ts";
-import { checkInclude } from "../../query/plan.ts";
+import { checkInclude, requireNoVersion } from "../../query/plan.ts";
 import { type Order, type PageEnd, pageById, pageByValue } from "../../query/scroll.ts";
 import type { RecordPage } from "../contract.ts";
 import type { CollectionState } from "./state.ts";
@@ -85,6 +85,7 @@ export class Matches {
   ): Promise<RecordPage> {
     checkFields(ScrollVectors, request);
     checkInclude(request.include);
+    if (keyFilter !== null) requireNoVersion(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
     const { entry, dependencies } = this.#state;
@@ -114,6 +115,7 @@ export class Matches {
   ): Promise<(StoredVector | null)[]> {
     checkFields(FetchVectors, request);
     checkInclude(request.include);
+    if (keyFilter !== null) requireNoVersion(request.include);
     const { ids } = request;
     if (!Array.isArray(ids)) throw invalid("ids", "must be an array of ids.");
     if (ids.length > limits.fetchedMax)

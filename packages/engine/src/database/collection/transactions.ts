@@ -11,7 +11,13 @@ import type {
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { KeyFilter } from "../../collection/key-filter.ts";
-import { checkId, encodeDelete, encodeUpsertInSteps, encodeUpsertsInSteps } from "../../collection/schema.ts";
+import {
+  checkId,
+  encodeDelete,
+  encodeUpsertInSteps,
+  encodeUpsertsInSteps,
+  type IfRecord,
+} from "../../collection/schema.ts";
 import {
   type IndexedTransaction,
   indexedMs,
@@ -28,7 +34,7 @@ import type { Transaction, WriteCondition } from "../contract.ts";
 import { flatStatusOf, type IndexingProgress, isoTime, stateOf } from "../transaction-status.ts";
 import type { CollectionMemory } from "./memory.ts";
 import type { CollectionState } from "./state.ts";
-import { conditionOf, type Writes } from "./writes.ts";
+import { conditionOf, requireNoBorn, type Writes } from "./writes.ts";
 
 /**
  * How long completion times wait to be written, together. On a disk that fails each commit this is the only write of a store that was just
@@ -60,10 +66,10 @@ export class Transactions {
   }
 
   /** @param keyFilter of the caller, here and below; null: it sees all records */
-  beginTransaction(keyFilter: KeyFilter | null = null): Promise<TransactionCreated> {
+  beginTransaction(options?: CallOptions, keyFilter: KeyFilter | null = null): Promise<TransactionCreated> {
     return this.#state.gate.pass(async () => {
       const random = keyFilter === null ? randomBytes(12).toString("hex") : markedId(keyFilter);
-      const { value } = await this.#writes.write({ kind: "begin", random });
+      const { value } = await this.#writes.write({ kind: "begin", random }, Deadline.of(options));
       const { id, createdMs } = value as TransactionEntry;
       return { transaction_id: id, created_at: isoTime(createdMs) };
     });
@@ -92,7 +98,8 @@ export class Transactions {
             keyFilter,
           ),
         ),
-      delete: (id, options) => own(() => this.#stageDelete(transactionId, id, options, keyFilter)),
+      delete: (id, options, condition) =>
+        own(() => this.#stageDelete(transactionId, id, options, keyFilter, condition)),
       commit: (options, condition) => own(() => this.#commit(transactionId, options, keyFilter, condition)),
       abort: (options) =>
         own(() =>
@@ -124,6 +131,7 @@ export class Transactions {
       const deadline = Deadline.of(options);
       const encoded = deadline.task.begin(encode());
       const batch = encoded instanceof Promise ? await encoded : encoded;
+      requireNoBorn(batch, keyFilter);
       // Staged records are only on disk. The commit takes the memory.
       const done = this.#memory.isLimited
         ? await this.#memory.admit("Staging records", 0, batch.length)
@@ -143,10 +151,12 @@ export class Transactions {
     id: string,
     options: CallOptions | undefined,
     keyFilter: KeyFilter | null,
+    condition?: IfRecord,
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
-      const batch = encodeDelete(id);
+      const batch = encodeDelete(id, condition);
+      requireNoBorn(batch, keyFilter);
       const request = {
         kind: "stage",
         transactionId,
@@ -178,6 +188,9 @@ export class Transactions {
 
   /** A transaction was committed, here or on another node: its indexing is followed. */
   committed(transactionId: string, version: number): void {
+    // A commit with a key can be repeated when it is long indexed.
+    const isIndexed = (readTxn: ReadTransaction) => indexedMs(readTxn, transactionSequence(transactionId));
+    if (this.#completedMs.has(transactionId) || this.#state.read(isIndexed) !== undefined) return;
     this.#indexingTransactions.set(transactionId, version);
     this.#forgetTransactions();
     this.completeTransactions(this.#state.indexer ? this.#state.indexer.completed : Number.POSITIVE_INFINITY);

@@ -18,7 +18,7 @@ import {
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
-import type { LoggedRequest } from "../../collection/accept.ts";
+import { fingerprint, type LoggedRequest } from "../../collection/accept.ts";
 import {
   type Matching,
   MatchingBatch,
@@ -27,7 +27,14 @@ import {
 } from "../../collection/change-matching.ts";
 import { readHead } from "../../collection/head.ts";
 import { type KeyFilter, KeyFilterRules, type WriterKeyFilter, within } from "../../collection/key-filter.ts";
-import { checkId, encodeDelete, encodeUpsertsInSteps, type VectorWrite } from "../../collection/schema.ts";
+import { readConditions } from "../../collection/record.ts";
+import {
+  checkId,
+  encodeDelete,
+  encodeUpsertsInSteps,
+  requiredBorn,
+  type VectorWrite,
+} from "../../collection/schema.ts";
 import { invalidFilter } from "../../filter/condition.ts";
 import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
@@ -64,7 +71,10 @@ export class Writes {
   ): Promise<{ version: number; value: unknown }> {
     this.#state.gate.assertOpen();
     deadline.check();
-    const written = await this.#state.dependencies.write(this.#state.entry.internalId, request);
+    const { idempotencyKey: key } = deadline;
+    const keyed =
+      key === undefined ? request : { ...request, once: { key, fingerprint: fingerprint(request) } };
+    const written = await this.#state.dependencies.write(this.#state.entry.internalId, keyed);
     this.#state.wrote(written.version);
     return written;
   }
@@ -180,6 +190,7 @@ export class Writes {
     condition?: WriteCondition,
   ): Promise<void> {
     const ifVersion = conditionOf(condition, keyFilter);
+    requireNoBorn(batch, keyFilter);
     if (batch.length === 0) return;
     const admitted = this.#indexesTakeMore(records, deadline);
     if (admitted) await admitted;
@@ -270,9 +281,17 @@ export class Writes {
       checkId(id, "vector_id");
       checkFields(ExactPatch, request);
       const patch = patchOf(request);
+      const born = requiredBorn({ if_match: request.if_match ?? null });
+      if (born !== undefined && keyFilter !== null) throw versionedByFilter("if_match");
       const size = { records: 1, bytes: patch.length + 4 * (this.#state.definition.dimension ?? 0) + 256 };
       await this.writeRecords(
-        { kind: "patch", id: utf8(id), patch, ...this.ofKeyFilter(keyFilter) },
+        {
+          kind: "patch",
+          id: utf8(id),
+          patch,
+          ...(born !== undefined && { born }),
+          ...this.ofKeyFilter(keyFilter),
+        },
         "Changing the metadata of a record",
         size,
         Deadline.of(options),
@@ -318,7 +337,8 @@ export class Writes {
   ): Promise<void> {
     return this.#state.gate.pass(async () => {
       checkId(id, "vector_id");
-      const batch = encodeDelete(id);
+      const batch = encodeDelete(id, condition);
+      requireNoBorn(batch, keyFilter);
       const ifVersion = conditionOf(condition, keyFilter);
       const request = { kind: "delete", batch, ...ifVersion, ...this.ofKeyFilter(keyFilter) } as const;
       await this.#writeVersion(request, batch.length, Deadline.of(options));
@@ -341,8 +361,19 @@ export function conditionOf(
       `if_version must be the number of a version; received ${String(ifVersion).slice(0, 80)}.`,
     );
   if (keyFilter === null) return { ifVersion };
-  throw new QuiverError("forbidden", "A key with a filter cannot depend on a version. Leave out if_version.");
+  throw versionedByFilter("if_version");
 }
+
+/** @throws forbidden: numbers of versions tell of the writes of others */
+export function requireNoBorn(batch: Uint8Array, keyFilter: KeyFilter | null): void {
+  if (keyFilter === null) return;
+  for (const { born } of readConditions(batch)) if (born > 0) throw versionedByFilter("if_match");
+}
+
+const versionedByFilter = (field: string): QuiverError =>
+  new QuiverError("forbidden", `A key with a filter cannot depend on a version. Leave out ${field}.`, {
+    path: field,
+  });
 
 /** The JSON text of a patch. */
 function patchOf({ metadata, metadataJson }: ExactPatch): string {

@@ -35,6 +35,7 @@ export type BackupJob =
       directory: string;
       entry: VersionEntry;
       history: HistoryPolicy | null;
+      isOrigin: boolean;
     };
 
 export type BackupStart = { cancelled: Int32Array<SharedArrayBuffer> };
@@ -135,13 +136,14 @@ async function copy({
   directory,
   entry,
   history,
+  isOrigin,
 }: Extract<BackupJob, { kind: "copyVersion" }>): Promise<null> {
   let done = 0;
   await withStore(from, (source) =>
     withStore(directory, (store) => {
       const readTxn = source.beginRead();
       try {
-        copyVersion(readTxn, store, entry, history, () => step(() => ++done / entry.live));
+        copyVersion(readTxn, store, entry, history, isOrigin, () => step(() => ++done / entry.live));
       } finally {
         readTxn.release();
       }

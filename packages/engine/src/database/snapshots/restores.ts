@@ -14,7 +14,7 @@ import {
 import type { Background } from "../../base/background.ts";
 import { toHex } from "../../base/bytes.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { type CatalogEntry, checkCollectionName } from "../../collection/definition.ts";
+import { type CatalogAnswer, type CatalogEntry, checkCollectionName } from "../../collection/definition.ts";
 import type { HistoryPolicy } from "../../collection/history.ts";
 import type { VersionEntry } from "../../collection/versions.ts";
 import { collectGarbage } from "../../process/collect-garbage.ts";
@@ -79,6 +79,7 @@ export class Restores {
     name: string,
     request: RestoreCollection,
     reaches?: (snapshot: Snapshot) => boolean,
+    answered: (made: RestoredCollection) => CatalogAnswer | undefined = () => undefined,
   ): Promise<RestoredCollection> {
     checkFields(RestoreCollection, request);
     checkCollectionName(name);
@@ -91,7 +92,7 @@ export class Restores {
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
     if (!this.#collections.isTaken(name)) this.#collections.requireRoom(name);
     try {
-      return await this.#watched(name, (signal) => this.#run(name, paths, signal));
+      return await this.#watched(name, (signal) => this.#run(name, paths, signal, answered));
     } catch (error) {
       // The snapshot was deleted while the restore opened its file: that is not a failure of the disk.
       if (isQuiverError(error, "storage_failed"))
@@ -101,6 +102,7 @@ export class Restores {
   }
 
   #requireQuiet(name: string): void {
+    this.#collections.requireNoAlias(name);
     if (this.#collections.changing.has(name) || this.#restoring.has(name))
       throw alreadyExists(name, "It is being created, deleted or restored just now.");
   }
@@ -130,6 +132,7 @@ export class Restores {
     history: HistoryPolicy | null,
     name: string,
     closing: AbortSignal,
+    answered: (made: RestoredCollection) => CatalogAnswer | undefined,
   ): Promise<RestoredCollection> {
     checkCollectionName(name);
     this.#requireQuiet(name);
@@ -152,27 +155,36 @@ export class Restores {
               directory,
               entry: version,
               history,
+              isOrigin: true,
             },
             signal,
           );
           syncStore(directory);
-          const origin = { name: definition.name, version: version.version, hash };
+          const { internalId: original, replicas } = from;
+          const origin = { name: definition.name, internalId: original, version: version.version, hash };
           const made = { ...definition, ...(history !== null && { history }), name, origin };
           return {
-            entry: this.#collections.newEntry(made, internalId),
+            // Where its original is: it can be merged there.
+            entry: { ...this.#collections.newEntry(made, internalId), ...(replicas && { replicas }) },
             made: { name, version_number: version.version, hash, vector_count: version.live },
           };
         },
         signal,
+        answered,
       );
     });
   }
 
-  async #run(name: string, paths: readonly string[], signal: AbortSignal): Promise<RestoredCollection> {
+  async #run(
+    name: string,
+    paths: readonly string[],
+    signal: AbortSignal,
+    answered: (made: RestoredCollection) => CatalogAnswer | undefined,
+  ): Promise<RestoredCollection> {
     const internalId = `c${randomBytes(12).toString("hex")}`;
     const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
     const { versionsKept } = this.#dependencies;
-    const header = await this.#making(
+    return this.#making(
       internalId,
       async () => {
         const { header } = await this.#dependencies.snapshots.jobs.run(
@@ -182,12 +194,15 @@ export class Restores {
         checkDefinitions(header);
         failpoint("restore:written");
         const definition = { ...header.collection, name };
-        return { entry: this.#collections.newEntry(definition, internalId), made: header };
+        const { version, hash, live } = header;
+        return {
+          entry: this.#collections.newEntry(definition, internalId),
+          made: { name, version_number: version, hash, vector_count: live },
+        };
       },
       signal,
+      answered,
     );
-    const { version, hash, live } = header;
-    return { name, version_number: version, hash, vector_count: live };
   }
 
   /** Replaces a collection on all nodes by this node's: a copy of its store, under a new id, in whose log nothing has differed. */
@@ -206,6 +221,7 @@ export class Restores {
     internalId: string,
     make: () => Promise<{ entry: CatalogEntry; made: T }>,
     signal?: AbortSignal,
+    answered: (made: T) => CatalogAnswer | undefined = () => undefined,
   ): Promise<T> {
     let collection: OpenCollection | undefined;
     try {
@@ -215,7 +231,11 @@ export class Restores {
       signal?.throwIfAborted();
       failpoint("restore:synced");
       this.#ready.set(internalId, collection);
-      await this.#dependencies.change({ kind: "replaceCollection", entry: collection.entry });
+      await this.#dependencies.change({
+        kind: "replaceCollection",
+        entry: collection.entry,
+        answer: answered(made),
+      });
       return made;
     } catch (error) {
       // After its change was made, it is the catalog's.
@@ -227,10 +247,11 @@ export class Restores {
   }
 
   /** Makes a restored collection that of its name. Of one that another node has restored, this node has only the entry at first. */
-  async replace(entry: CatalogEntry): Promise<void> {
+  async replace(entry: CatalogEntry, answer?: CatalogAnswer): Promise<void> {
     const { name } = entry.definition;
+    this.#collections.requireNoAlias(name);
     const collection = this.#ready.get(entry.internalId);
-    await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry });
+    await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry, answer });
     this.#ready.delete(entry.internalId);
     failpoint("restore:in-catalog");
     const replaced = this.#collections.served.get(name);

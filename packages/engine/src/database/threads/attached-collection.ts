@@ -239,4 +239,8 @@ function isKnown(view: AttachedView, { filters }: Asked): boolean {
   return true;
 }
 
-export const callerOf = ({ account, workMs }: Deadline): Caller => ({ account, workMs });
+export const callerOf = ({ account, workMs, idempotencyKey }: Deadline): Caller => ({
+  account,
+  workMs,
+  ...(idempotencyKey !== undefined && { idempotencyKey }),
+});

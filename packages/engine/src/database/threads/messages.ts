@@ -46,8 +46,12 @@ export type AcquiredView = {
   release(): void;
 };
 
-/** Who pays for the work of a call, and may have lost the right to it. */
-export type Caller = { readonly account: Account; readonly workMs: number };
+/** Who pays for the work of a call, and may have lost the right to it; and the key of a write that is done once. */
+export type Caller = {
+  readonly account: Account;
+  readonly workMs: number;
+  readonly idempotencyKey?: string | undefined;
+};
 
 /** `filters`: those whose matches the thread does not know, as a request could have them. */
 export type ViewCall = {

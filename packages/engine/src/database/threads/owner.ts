@@ -142,9 +142,14 @@ function release(leases: Map<number, AcquiredView>, lease: number): void {
   acquired.release();
 }
 
-const limitsOf = ({ account, workMs }: Caller, { limits }: CallContext, recheck?: Recheck): CallLimits => ({
+const limitsOf = (
+  { account, workMs, idempotencyKey }: Caller,
+  { limits }: CallContext,
+  recheck?: Recheck,
+): CallLimits => ({
   ...limits,
   account,
+  idempotencyKey,
   workMs: Number.isFinite(workMs) ? workMs : undefined,
   recheck: recheck && (() => recheck(account.key)),
 });
