@@ -2,8 +2,9 @@
 //
 //   node tests/campaigns/counter.ts [--rounds 10000] [--clients 64] [--kill-every 500]
 //
-// Many clients increment one counter: each reads it with the version, and writes the next number on condition that this version is still the
-// current one. The server is killed and started again now and then. All versions are kept, so the history of the record tells every state
+// Many clients increment one counter: each reads it with its version, and writes the next number on a condition. Half of them ask that the
+// version of the collection is still the current one, half that of the record, with a key: after a lost answer they send the same request until
+// it is answered. The server is killed and started again now and then. All versions are kept, so the history of the record tells every state
 // that there was: the numbers must follow one another without a gap, and every acknowledged write must be among them exactly once.
 
 import { randomUUID } from "node:crypto";
@@ -12,7 +13,13 @@ import { command, TemporaryFolder } from "./campaign.ts";
 import { ServerProcess } from "./server-process.ts";
 
 export type CounterOptions = { rounds: number; clients: number; killEvery: number };
-export type CounterCounts = { increments: number; refused: number; unknown: number; kills: number };
+export type CounterCounts = {
+  increments: number;
+  refused: number;
+  unknown: number;
+  repeated: number;
+  kills: number;
+};
 
 const id = "counter";
 type State = { n: number; token: string };
@@ -24,7 +31,7 @@ export async function counterCampaign({
   killEvery,
 }: CounterOptions): Promise<CounterCounts> {
   using folder = new TemporaryFolder("counter");
-  const counts: CounterCounts = { increments: 0, refused: 0, unknown: 0, kills: 0 };
+  const counts: CounterCounts = { increments: 0, refused: 0, unknown: 0, repeated: 0, kills: 0 };
   const acknowledged = new Set<string>();
   let server = new ServerProcess(folder.path, { flags: ["--versions-kept", "10"] });
   try {
@@ -45,27 +52,46 @@ export async function counterCampaign({
       client = await server.client();
       collection = client.collection("c");
     };
-    const increment = async (): Promise<void> => {
+    const byVersion = async (at: Collection, token: string): Promise<void> => {
+      const { version_number: ifVersion } = await at.currentVersion();
+      // What is read may be newer than the version: then the write is refused.
+      const { n } = (await at.get(id, { retries: 0 })).metadata as State;
+      await at.upsert({ id, text: "x", metadata: { n: n + 1, token } }, { ifVersion, retries: 0 });
+    };
+    const byRecord = async (at: Collection, token: string): Promise<void> => {
+      const request = { ids: [id], include: ["metadata" as const, "version" as const] };
+      const [read] = await at.fetch(request, { retries: 0 });
+      const { version, metadata } = read as { version: number; metadata: State };
+      const record = { id, text: "x", metadata: { n: metadata.n + 1, token }, if_match: version };
+      for (let now = at; ; now = collection)
+        try {
+          await now.upsert(record, { idempotencyKey: token, retries: 0 });
+          return;
+        } catch (error) {
+          if (!isQuiverError(error, "connection_failed") && !isQuiverError(error, "overloaded")) throw error;
+          counts.repeated++;
+          await new Promise((resolve) => setTimeout(resolve, 50));
+          await serving;
+        }
+    };
+    const increment = async (isKeyed: boolean): Promise<void> => {
       await serving;
       const token = randomUUID();
-      const at = collection;
       try {
-        const { version_number: version } = await at.currentVersion();
-        // What is read may be newer than the version: then the write is refused.
-        const { n } = (await at.get(id, { retries: 0 })).metadata as State;
-        await at.upsert({ id, text: "x", metadata: { n: n + 1, token } }, { ifVersion: version, retries: 0 });
+        await (isKeyed ? byRecord : byVersion)(collection, token);
         acknowledged.add(token);
         counts.increments++;
         if (counts.increments % killEvery === 0) serving = restart();
       } catch (error) {
         // An overloaded server refuses some before it looks at the version.
-        if (isQuiverError(error, "version_changed") || isQuiverError(error, "overloaded")) counts.refused++;
+        const refusals = ["version_changed", "record_changed", "overloaded"] as const;
+        if (refusals.some((code) => isQuiverError(error, code))) counts.refused++;
         else if (isQuiverError(error, "connection_failed")) counts.unknown++;
         else throw error;
       }
     };
-    const work = async () => {
-      while (counts.increments < rounds) await increment();
+    const work = async (_: unknown, client: number) => {
+      while (counts.increments < rounds) await increment(client % 2 === 1);
     };
     await Promise.all(Array.from({ length: clients }, work));
     await serving;
@@ -89,12 +115,13 @@ if (import.meta.main)
     name: "counter",
     options: { rounds: 10_000, clients: 64, killEvery: 500 },
     async run(options) {
-      const { increments, refused, unknown, kills } = await counterCampaign(options);
+      const { increments, refused, unknown, repeated, kills } = await counterCampaign(options);
       return {
         clients: options.clients,
         "increments acknowledged": increments,
         "writes refused, nearly all as another version was current": refused,
-        "writes without an answer": unknown,
+        "requests without an answer, not sent again": unknown,
+        "writes sent again with their key": repeated,
         "kills of the server": kills,
         "updates lost, or applied twice": 0,
       };

@@ -53,10 +53,16 @@ const callOptions: readonly (keyof (CallOptions & BatchOptions) | "waitForIndex"
   "waitForIndex",
 ];
 
-/** @throws QuiverError unknown_field for an unknown option; invalid_request for a time that is not above 0 */
+/** @throws QuiverError unknown_field for an unknown option; invalid_request for a time that is not above 0, or a wrong key */
 export function checkCallOptions(call: CallOptions | undefined): void {
   refuseUnknownOptions(call, callOptions);
-  const { timeoutMs } = call ?? {};
+  const { timeoutMs, idempotencyKey: key } = call ?? {};
+  if (key !== undefined && !/^[\x20-\x7e]{1,255}$/.test(key))
+    throw new QuiverError(
+      "invalid_request",
+      "idempotencyKey must be 1 to 255 printable ASCII characters, such as a random UUID.",
+      { path: "idempotencyKey" },
+    );
   if (timeoutMs !== undefined && !(timeoutMs > 0))
     throw new QuiverError(
       "invalid_request",

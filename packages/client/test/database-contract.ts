@@ -806,6 +806,77 @@ export function databaseContract(open: () => Promise<Database>, close: () => Pro
     ]);
   });
 
+  it("[V14] [V15] conditions of records, and writes that are done once", async () => {
+    const collection = await makeCollection({ records: animals });
+    const versionOf = async (id: string) =>
+      ((await collection.fetch({ ids: [id], include: ["version"] }))[0] as { version?: number })
+        .version as number;
+    const ifMatch = await versionOf("bee");
+    await collection.upsert({ id: "bee", text: "Bees hum.", if_match: ifMatch });
+    const changed = ["record_changed", 412];
+    expect(await codeOf(collection.upsert({ id: "bee", text: "x", if_match: ifMatch }))).toEqual(changed);
+    expect(await codeOf(collection.upsert({ id: "bee", text: "x", if_absent: true }))).toEqual(changed);
+    expect(await codeOf(collection.patch("bee", { n: 1 }, { ifMatch }))).toEqual(changed);
+    expect(await codeOf(collection.delete("bee", { ifMatch }))).toEqual(changed);
+    await collection.patch("bee", { n: 1 }, { ifMatch: await versionOf("bee") });
+    const transaction = await collection.transaction();
+    await transaction.delete("bee", { ifMatch });
+    expect(await codeOf(transaction.commit())).toEqual(changed);
+    await transaction.abort();
+    await collection.delete("bee", { ifMatch: await versionOf("bee") });
+
+    const idempotencyKey = crypto.randomUUID();
+    await collection.upsert({ id: "cat", text: "Cats play." }, { idempotencyKey });
+    await collection.delete("cat");
+    await collection.upsert({ id: "cat", text: "Cats play." }, { idempotencyKey });
+    expect(await collection.has("cat")).toBe(false);
+    expect(await codeOf(collection.upsert({ id: "dog", text: "x" }, { idempotencyKey }))).toEqual([
+      "idempotency_key_reused",
+      422,
+    ]);
+    for (const wrong of ["\n", "x"])
+      expect(await codeOf(collection.load({ idempotencyKey: wrong }))).toEqual(["invalid_request", 400]);
+  });
+
+  it("[V16] a copy is merged into its original", async () => {
+    const collection = await makeCollection({ records: animals });
+    const copy = await collection.copy(`${collection.name}-draft`);
+    await copy.upsert([
+      { id: "bee", text: "Bees hum." },
+      { id: "cat", text: "Cats play." },
+    ]);
+    await copy.delete("ant");
+    expect(await collection.merge(copy.name)).toMatchObject({
+      added: 1,
+      changed: 1,
+      removed: 1,
+      conflicts: [],
+    });
+    expect(await collection.get("bee")).toMatchObject({ text: "Bees hum." });
+    await copy.delete("bee");
+    await collection.upsert({ id: "bee", text: "Bees sleep." });
+    expect(await codeOf(collection.merge(copy.name))).toEqual(["merge_conflict", 409]);
+    expect(await collection.merge(copy.name, { onConflict: "theirs" })).toMatchObject({
+      removed: 1,
+      conflicts: [{ id: "bee", ours: "changed", theirs: "removed" }],
+    });
+    expect((await collection.check()).findings).toEqual([]);
+    expect((await copy.check()).findings).toEqual([]);
+    await copy.drop();
+  });
+
+  it("[V17] an alias is another name of a collection", async () => {
+    const collection = await makeCollection({ records: animals });
+    const alias = `${collection.name}-live`;
+    expect(await database.putAlias(alias, collection.name)).toEqual({ alias, collection: collection.name });
+    expect(await database.collection(alias).has("bee")).toBe(true);
+    expect(await database.aliases()).toContainEqual({ alias, collection: collection.name });
+    expect(await codeOf(collection.drop())).toEqual(["collection_has_aliases", 409]);
+    await database.deleteAlias(alias);
+    expect(await codeOf(database.deleteAlias(alias))).toEqual(["alias_not_found", 404]);
+    expect(await codeOf(database.collection(alias).count())).toEqual(["collection_not_found", 404]);
+  });
+
   it("checks the stored data of a collection", async () => {
     const collection = await makeCollection({ records: animals });
     const report = await collection.check();

@@ -21,7 +21,7 @@ import {
   type StoredVector,
   turned,
 } from "@quiverdb/engine/database/contract";
-import { runOperation } from "@quiverdb/engine/operations/operation";
+import { keyFor, runOperation } from "@quiverdb/engine/operations/operation";
 import { type Operation, type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import { readParameters } from "@quiverdb/engine/operations/parameters";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
@@ -89,7 +89,7 @@ export class EmbeddedTransport implements Transport {
       body,
       upload: operation.upload ? bytesOfUpload(upload) : undefined,
       take,
-      options: limitsOf(parts),
+      options: limitsOf(operation, parts),
       reaches: () => true,
     });
   }
@@ -224,8 +224,11 @@ function asSent(body: unknown, depth: "list" | "all"): unknown {
   return { ...body, vectors: body.vectors.map((vector) => asSent(vector, "list")) };
 }
 
-function limitsOf({ call: { timeoutMs, signal, idempotencyKey } = {} }: RequestParts): CallLimits {
-  return { timeoutMs, signal, idempotencyKey };
+function limitsOf(
+  operation: Operation,
+  { call: { timeoutMs, signal, idempotencyKey } = {} }: RequestParts,
+): CallLimits {
+  return { timeoutMs, signal, idempotencyKey: keyFor(operation, idempotencyKey) };
 }
 
 /**

@@ -5,7 +5,7 @@
 // document and the client's list of endpoints are made from these records (operations.ts). A record is pure: how a request becomes a `Call`,
 // and how an answer becomes bytes, is the concern of those who run it.
 
-import { type ErrorCode, QuiverError } from "@quiverdb/protocol/errors";
+import { type ErrorCode, fieldError, QuiverError } from "@quiverdb/protocol/errors";
 import type { AuditList } from "@quiverdb/protocol/shapes/audit";
 import type { CreateKey, KeyCreated, KeyList, Role } from "@quiverdb/protocol/shapes/key";
 import type { Session } from "@quiverdb/protocol/shapes/session";
@@ -282,3 +282,21 @@ function whenOf(fields: unknown): [When | undefined, unknown] {
 /** Runs an operation. @throws QuiverError, also before it returns a promise */
 export const runOperation = ({ run, past }: Operation, parts: CallParts): unknown =>
   (run as (call: RunningCall) => unknown)(new RunningCall(parts, past === true));
+
+/**
+ * The Idempotency-Key of a request, if it is a write: reads change nothing, and have none.
+ * @throws invalid_request for a write that is not recognized when it comes again
+ */
+export function keyFor(
+  { once, role, method }: Pick<Operation, "once" | "role" | "method">,
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined || once) return given;
+  if (method === "GET" || method === "HEAD" || role === "read" || role === "anyone") return undefined;
+  throw fieldError(
+    "idempotency-key",
+    "no Idempotency-Key",
+    "one",
+    "This request takes no Idempotency-Key: its repetition would not be recognized. Send it without.",
+  );
+}

@@ -156,6 +156,7 @@ function receivedResult({ result, metadata }: PostedResult): SearchResult {
 /** JSON text of a result with metadata exactly as it was written, minus zero as `-0`, and a group that is infinite as a number. */
 export function resultJson(result: SearchResult): string {
   const { id, document_id, score, text, sparse_values, dense_values, dense_f32, explanation, group } = result;
+  const { version } = result;
   let json = `{"id":${JSON.stringify(id)},"document_id":${JSON.stringify(document_id)},"score":${JSON.stringify(score)}`;
   json += `,"text":${JSON.stringify(text)}`;
   if (sparse_values !== undefined) json += `,"sparse_values":${sparseJson(sparse_values)}`;
@@ -164,6 +165,7 @@ export function resultJson(result: SearchResult): string {
   else if (result.metadata === null) json += ',"metadata":null';
   if (dense_values !== undefined) json += `,"dense_values":${denseJson(dense_values)}`;
   if (dense_f32 !== undefined) json += `,"dense_f32":${JSON.stringify(dense_f32)}`;
+  if (version !== undefined) json += `,"version":${version}`;
   if (explanation !== undefined) json += `,"explanation":${JSON.stringify(explanation)}`;
   if (group !== undefined) json += `,"group":${valueJson(group)}`;
   return `${json}}`;

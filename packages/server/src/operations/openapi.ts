@@ -61,6 +61,7 @@ function described(name: OperationName, route: Operation): Record<string, unknow
   const statuses = new Set([
     ...route.errors,
     ...(route.past ? [410] : []),
+    ...(route.once ? [422] : []),
     ...(isPublic ? [429, 503] : commonErrors),
   ]);
   if (route.body) for (const status of bodyErrors) statuses.add(status);
@@ -75,6 +76,7 @@ function described(name: OperationName, route: Operation): Record<string, unknow
     ...(route.body ? { body: bodyOf(route, route.body) } : {}),
     ...(route.upload ? uploadBody : {}),
     ...(route.query ? { querystring: querySchema(route.query) } : {}),
+    ...(route.once || route.events ? { headers: headersSchema(route) } : {}),
     ...paramsSchema(route.path),
     response,
   };
@@ -131,9 +133,33 @@ function bulkBody(shape: TSchema, given: readonly unknown[]): unknown {
 
 function success(route: Operation): unknown {
   const description = statusTexts[route.status];
-  return route.answer === undefined
-    ? { type: "null", description }
-    : { description, content: { [route.mediaType ?? "application/json"]: { schema: plain(route.answer) } } };
+  if (route.answer === undefined) return { type: "null", description };
+  const events = { "text/event-stream": { schema: { type: "string", description: eventsText } } };
+  const content = {
+    [route.mediaType ?? "application/json"]: { schema: plain(route.answer) },
+    ...(route.events && events),
+  };
+  return { description, content };
+}
+
+const eventsText =
+  "Events `upsert` and `delete`, whose `data` is a change as a page has it and whose `id` is its `place`.";
+
+function headersSchema({ once, events }: Operation): unknown {
+  const texts = {
+    ...(once && {
+      "idempotency-key":
+        "1 to 255 printable ASCII characters, such as a random UUID: a request with the same key is answered alike for 24 hours, and not done again.",
+    }),
+    ...(events && {
+      "last-event-id": "Of a stream of events: the `id` of the last one, where it goes on; before `since`.",
+    }),
+  };
+  const properties = Object.entries(texts).map(([name, description]) => [
+    name,
+    { type: "string", description },
+  ]);
+  return { type: "object", properties: Object.fromEntries(properties) };
 }
 
 function failure(status: number, route: Operation): unknown {
@@ -213,6 +239,7 @@ export const tagTexts = [
   ["Vectors", "Reading and deleting by id or by document."],
   ["Streaming", "Changes outside a transaction, visible at once."],
   ["Versions", "The states of a collection after each durable write."],
+  ["Aliases", "Other names of collections, which can be moved at once."],
   ["Authentication", "API keys with roles, the audit log of changes, and sessions."],
   ["Snapshots", "Backups: files with one version of a collection, or with the changes between two versions."],
 ];

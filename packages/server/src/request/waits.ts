@@ -6,6 +6,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { type Account, type CancelSignal, Deadline, type Trace } from "@quiverdb/engine/database/contract";
+import { keyFor } from "@quiverdb/engine/operations/operation";
 import type { Operation } from "@quiverdb/engine/operations/operations";
 import { fieldError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
@@ -40,7 +41,7 @@ export class Waits {
     account: Account,
     access: Access | undefined,
     trace: Trace | undefined,
-    operation: Pick<Operation, "once" | "work" | "method">,
+    operation: Pick<Operation, "once" | "role" | "method">,
   ) {
     const wantedMs = timeoutOf(request.headers[timeoutHeader]) ?? defaultMs;
     const timeoutMs = wantedMs === undefined ? undefined : Math.min(wantedMs, maxMs);
@@ -51,7 +52,7 @@ export class Waits {
       account,
       workMs,
       trace,
-      idempotencyKey: keyOf(request.headers[keyHeader], operation),
+      idempotencyKey: keyFor(operation, request.headers[keyHeader]?.toString()),
     });
   }
 
@@ -92,23 +93,6 @@ class Departure implements CancelSignal {
 }
 
 const keyHeader = "idempotency-key";
-
-/** The key of a write that is done once. Reads have none: they change nothing. */
-function keyOf(
-  header: string | string[] | undefined,
-  { once, work, method }: Pick<Operation, "once" | "work" | "method">,
-): string | undefined {
-  if (header === undefined) return undefined;
-  if (once) return String(header);
-  if (method === "GET" || method === "HEAD" || (work !== "write" && work !== "administration"))
-    return undefined;
-  throw fieldError(
-    keyHeader,
-    "no Idempotency-Key",
-    "one",
-    "This request takes no Idempotency-Key: the server would not recognize its repetition. Send it without.",
-  );
-}
 
 function timeoutOf(header: string | string[] | undefined): number | undefined {
   if (header === undefined) return undefined;
