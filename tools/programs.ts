@@ -103,6 +103,11 @@ const campaigns = new Map<string, Program>([
     "64 clients increment one counter by conditional writes, while the server is killed",
     "--figures",
   ),
+  campaign(
+    "time-travel",
+    "50 of 500 versions compared with collections of their records, while the server is killed",
+    "--figures",
+  ),
   campaign("restart", "100 restarts right after SIGKILL", "--figures"),
   campaign(
     "security",

@@ -464,6 +464,22 @@ describe("collections, indexes, records", () => {
       terms: [{ position: 0, word: "bees", term: "bee", dropped: null }],
     });
     expect(JSON.parse((await ask(["versions", "life", "--json"])).out).versions).toHaveLength(2);
+    expect((await ask(["versions", "copy", "life", "draft"])).out).toBe('"draft" has 1 record.\n');
+    await client.collection("draft").patch("a", { changed: true });
+    expect((await ask(["versions", "merge", "life", "draft"])).out).toBe(
+      "Version 2: 0 added, 1 changed, 0 removed, 0 conflicts.\n",
+    );
+    await client.collection("draft").patch("a", { by: "draft" });
+    await client.collection("life").patch("a", { by: "life" });
+    const conflict = await ask(["versions", "merge", "life", "draft"]);
+    expect([conflict.code, conflict.err]).toEqual([1, expect.stringContaining("changed on both sides")]);
+    const merged = await ask(["versions", "merge", "life", "draft", "--on-conflict", "theirs", "--json"]);
+    expect(JSON.parse(merged.out)).toMatchObject({ changed: 1, conflicts: [{ id: "a" }] });
+    expect((await ask(["collections", "alias", "alive", "life"])).out).toBe('"alive" stands for "life".\n');
+    expect((await ask(["collections", "aliases"])).out).toBe("alive\tlife\n");
+    expect((await ask(["get", "alive", "a"])).out).toContain('"by":"draft"');
+    expect((await ask(["collections", "unalias", "alive"])).code).toBe(0);
+    expect((await ask(["collections", "delete", "draft", "--yes"])).code).toBe(0);
     expect((await ask(["collections", "show", "life"])).out).toMatch(/^records +1$/m);
     expect((await ask(["collections"])).out).toMatch(/^life\tyes\t1\t2\tyes\tyes\t\d+\t\d+\t$/m);
     const listed = JSON.parse((await ask(["collections", "--json"])).out);

@@ -24,7 +24,7 @@ const commands: readonly Entry[] = [
   entry("serve", "start the server", async () =>
     (await loadEngine("serve", () => import("./commands/serve.ts"))).serveCommand(finish),
   ),
-  entry("collections", "list, create, show, delete, load, unload", async () =>
+  entry("collections", "list, create, show, delete, load, unload; aliases", async () =>
     (await import("./commands/collections.ts")).collectionsCommand(),
   ),
   entry("index", "create, show, test and delete the indexes of a collection", async () =>
@@ -71,7 +71,7 @@ const commands: readonly Entry[] = [
   entry("delete", "delete the records that match a filter, all at once", async () =>
     (await import("./commands/matching.ts")).deleteCommand(),
   ),
-  entry("versions", "versions of a collection: list, keep, tag, compare, restore, copy", async () =>
+  entry("versions", "versions of a collection: list, keep, tag, compare, restore, copy, merge", async () =>
     (await import("./commands/versions.ts")).versionsCommand(),
   ),
   entry("transactions", "list transactions, commit or abort one", async () =>

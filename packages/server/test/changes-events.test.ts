@@ -77,7 +77,7 @@ async function pages(): Promise<{ told: object[]; places: string[] }> {
   }
 }
 
-test("[V11] each change has the place behind it", async () => {
+test("[V13] each change has the place behind it", async () => {
   for (let n = 0; n < 30; n++) {
     await write(`r${n % 7}`, n);
     if (n % 5 === 4)
@@ -99,7 +99,7 @@ test("[V11] each change has the place behind it", async () => {
   }
 });
 
-test("[V11] a stream that is cut anywhere, in the middle of an event too, gives every change once and in order", async () => {
+test("[V13] a stream that is cut anywhere, in the middle of an event too, gives every change once and in order", async () => {
   const { told } = await pages();
   const lengths = [1, 40, 180, 333, 1_000, 2_500];
   for (let offset = 0; offset < 8; offset++) {
@@ -122,7 +122,7 @@ test("[V11] a stream that is cut anywhere, in the middle of an event too, gives 
   }
 });
 
-test("[V11] what is written while a stream is open arrives, with metadata as it was written", async () => {
+test("[V13] what is written while a stream is open arrives, with metadata as it was written", async () => {
   const { version_number } = (await server.call("currentVersion", c)).json;
   const stream = events(`?since=${version_number}`);
   expect((await stream.next()).value).toEqual({});
@@ -141,7 +141,7 @@ test("[V11] what is written while a stream is open arrives, with metadata as it 
   await stream.return(undefined);
 });
 
-test("[V11] what cannot be read is refused before a stream begins; other answers stay JSON", async () => {
+test("[V13] what cannot be read is refused before a stream begins; other answers stay JSON", async () => {
   const ask = (query: string, headers: Record<string, string> = {}) =>
     server.ask(`${path}${query}`, { headers: { accept: "text/event-stream", ...headers } });
   expectError(await ask("?since=99999"), 404, "version_not_found");
@@ -155,7 +155,7 @@ test("[V11] what cannot be read is refused before a stream begins; other answers
   expect(page.json.changes).toHaveLength(1);
 });
 
-test("[V11] a stream ends when its key is revoked", async () => {
+test("[V13] a stream ends when its key is revoked", async () => {
   const made = (await server.call("createKey", {}, { name: "k", role: "read" })).json;
   const stream = events("?since=0", { authorization: `Bearer ${made.key}` });
   await stream.next();
@@ -166,7 +166,7 @@ test("[V11] a stream ends when its key is revoked", async () => {
   expect(JSON.parse(last.data as string).error.code).toBe("unauthorized");
 });
 
-test.skipIf(inCluster)("[V11] streams do not hold up a stop, and 300 of them hold up nobody", async () => {
+test.skipIf(inCluster)("[V13] streams do not hold up a stop, and 300 of them hold up nobody", async () => {
   const open = Array.from({ length: 300 }, () => events("?since=0"));
   await Promise.all(open.map((stream) => stream.next()));
   expect((await server.call("getVector", { ...c, vector_id: "b1" })).status).toBe(200);

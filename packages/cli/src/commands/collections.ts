@@ -56,7 +56,45 @@ export function collectionsCommand(): Command {
   withConnection(
     command.command("unload").description("free the memory of the indexes").argument("<name>"),
   ).action(unload);
+  withConnection(command.command("aliases").description("list aliases, other names of collections")).action(
+    aliases,
+  );
+  withConnection(
+    command
+      .command("alias")
+      .description("make an alias stand for a collection, whatever it stood for")
+      .argument("<alias>")
+      .argument("<name>"),
+  ).action(alias);
+  withConnection(
+    command.command("unalias").description("delete an alias; its collection stays").argument("<alias>"),
+  ).action(unalias);
   return command;
+}
+
+async function aliases(options: ConnectionOptions): Promise<void> {
+  const all = await (await connect(options)).aliases();
+  if (options.json) return printJson(all);
+  printTable(
+    all,
+    [
+      { title: "ALIAS", value: (each) => each.alias },
+      { title: "COLLECTION", value: ({ collection }) => collection },
+    ],
+    "There are no aliases. Make one with: quiver collections alias ALIAS NAME",
+  );
+}
+
+async function alias(given: string, name: string, options: ConnectionOptions): Promise<void> {
+  const put = await (await connect(options)).putAlias(given, name);
+  if (options.json) return printJson(put);
+  printLine(`${JSON.stringify(given)} stands for ${JSON.stringify(name)}.`);
+}
+
+async function unalias(given: string, options: ConnectionOptions): Promise<void> {
+  await (await connect(options)).deleteAlias(given);
+  if (options.json) return printJson({ deleted: given });
+  printLine(`Deleted the alias ${JSON.stringify(given)}.`);
 }
 
 async function list(options: ConnectionOptions): Promise<void> {

@@ -1,7 +1,7 @@
 // quiver versions
 
 import type { Collection } from "@quiverdb/client";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { type ConnectionOptions, connect, parsed, QuiverCommand, withConnection } from "../command.ts";
 import { UsageError } from "../exit-codes.ts";
 import { printJson, printLine, printTable } from "../output.ts";
@@ -65,6 +65,19 @@ export function versionsCommand(): Command {
       printLine(`${JSON.stringify(name)} has ${countOf(vectors_count, "record")}.`);
     },
   );
+  withConnection(
+    command
+      .command("merge")
+      .description("take over what a copy has changed since it was made, as one version")
+      .argument("<collection>")
+      .argument("<copy>")
+      .addOption(
+        new Option(
+          "--on-conflict <whose>",
+          "what holds for records that both have changed; without, nothing is changed and they are listed",
+        ).choices(["ours", "theirs"]),
+      ),
+  ).action(merge);
   act("diff", "what differs between two versions, by id", "<from>", "<to>").action(
     async (name: string, from: string, to: string, options: ConnectionOptions) => {
       const diff = (await handle(name, options)).diff(from, to);
@@ -94,6 +107,19 @@ export function versionsCommand(): Command {
 
 async function handle(name: string, options: ConnectionOptions): Promise<Collection> {
   return (await connect(options)).collection(name);
+}
+
+async function merge(
+  name: string,
+  copy: string,
+  { onConflict, ...options }: ConnectionOptions & { onConflict?: "ours" | "theirs" },
+): Promise<void> {
+  const merged = await (await handle(name, options)).merge(copy, { onConflict });
+  if (options.json) return printJson(merged);
+  const { added, changed, removed, conflicts, version } = merged;
+  printLine(
+    `Version ${version.version_number}: ${added} added, ${changed} changed, ${removed} removed, ${countOf(conflicts.length, "conflict")}.`,
+  );
 }
 
 function readHistory(text: string): { versions: number } | { seconds: number } | "all" | null {
