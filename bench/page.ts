@@ -397,6 +397,7 @@ const files: readonly (readonly [benchmark: string, what: string])[] = [
   ["memory", "what a server's memory consists of"],
   ["rest", "a search through REST beside node:http alone"],
   ["overhead", "a search in process beside its index alone"],
+  ["versions", "what kept versions cost, today and at earlier versions"],
   ["threads", "one serving thread, one a core, and the default"],
   ["cluster", "a cluster of one to three nodes on one machine, and what happens when a part ends"],
   ["dense-start", "start with 990,000 vectors"],

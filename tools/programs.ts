@@ -158,6 +158,7 @@ const benchmarks = new Map<string, Program>([
   ),
   bench("text", "search", "BM25 against rivals", "--benchmark text"),
   bench("text-start", "text/start", "building a text index of a million passages, and a restart with it"),
+  bench("versions", "versions", "what kept versions cost, today and at earlier versions"),
   bench("threads", "threads/main", "numbers of serving threads, by throughput, p99 and processor time"),
 ]);
 
