@@ -1,19 +1,25 @@
 // How is the catalog's log written and applied?
 //
-// Its changes are applied one by one, in order.
+// Its changes are applied one by one, in order. So that it stays short, a node writes the state of its catalog into it now and then, and removes
+// changes that all have. A node that misses some takes the state, and reads on behind it.
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import type { JsMsg } from "@nats-io/jetstream";
+import { JetStreamApiError, type JsMsg } from "@nats-io/jetstream";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
-import type { AppliedChange, Replica, SharedChange } from "@quiverdb/engine/database/replication";
-import { decodeChange, encodeChange } from "./catalog-message.ts";
+import type {
+  AppliedChange,
+  CatalogState,
+  Replica,
+  SharedChange,
+} from "@quiverdb/engine/database/replication";
+import { decodeChange, decodeState, encodeChange, encodeState } from "./catalog-message.ts";
 import type { Connection } from "./connection.ts";
 import { logUnavailable } from "./errors.ts";
 import type { Member } from "./members.ts";
-import { catalogStream, catalogSubject } from "./names.ts";
+import { catalogStateSubject, catalogStream, catalogSubject } from "./names.ts";
 import { PlaceHistory } from "./place-history.ts";
-import type { Publisher } from "./publisher.ts";
+import { messageBytesMax, type Publisher } from "./publisher.ts";
 import { StreamReader } from "./reader.ts";
 
 /** A change that is in the log, and not applied here by then, is answered. */
@@ -21,6 +27,10 @@ const applyMs = 30_000;
 /** How long a revocation waits for the other nodes. */
 const revokedMs = 5_000;
 const againMs = 1_000;
+/** Messages that stay in any case, strict reads included, and how often it is shortened at most. */
+export const keptOfCatalog = { messages: 1_024, everyMs: 600_000 };
+/** JetStream's code where no message has a subject. */
+const noMessage = 10037;
 
 export class CatalogLog {
   readonly #connection: Connection;
@@ -32,15 +42,23 @@ export class CatalogLog {
   readonly history = new PlaceHistory();
   #isStopped = false;
   #isFailing = false;
+  /** Position of the last state in the log, once it is known. */
+  #statePosition: number | undefined;
+  #shortenedMs = Number.NEGATIVE_INFINITY;
 
   constructor(connection: Connection, replica: Replica, publisher: Publisher, log: DatabaseLog) {
     this.#connection = connection;
     this.#replica = replica;
     this.#publisher = publisher;
     this.#log = log;
-    const apply = (messages: readonly JsMsg[]) => this.#apply(messages);
-    const { position } = replica.catalogPlace();
-    this.#reader = new StreamReader(connection.jetstream, catalogStream, position, apply, log);
+    this.#reader = new StreamReader(
+      connection,
+      catalogStream,
+      replica.catalogPlace().position,
+      (messages) => this.#apply(messages),
+      () => this.#receive(),
+      log,
+    );
   }
 
   /** Whether its next change cannot be read or made here. */
@@ -54,6 +72,52 @@ export class CatalogLog {
 
   reached(position: number): Promise<void> | undefined {
     return this.#reader.reached(position);
+  }
+
+  /** The last state that was written; undefined: none. @throws Error if it is there, and cannot be read now */
+  async #lastState(): Promise<CatalogState | undefined> {
+    const { manager } = this.#connection;
+    const message = await manager.streams
+      .getMessage(catalogStream, { last_by_subj: catalogStateSubject })
+      .catch((error) => {
+        if (error instanceof JetStreamApiError && error.code === noMessage) return null;
+        throw error;
+      });
+    if (message === null) return undefined;
+    return decodeState(message.data, message.seq);
+  }
+
+  /** Takes the last state. @returns its position */
+  async #receive(): Promise<number> {
+    const state = await this.#lastState();
+    if (state === undefined)
+      throw new Error("the log of the catalog does not begin at its beginning, and has no state");
+    const { position } = this.#replica.catalogPlace();
+    if (state.position <= position) return position;
+    await this.#replica.receiveCatalog(state);
+    this.history.add(this.#replica.catalogPlace());
+    this.#log.info({ position: state.position }, "the catalog was taken from its last state");
+    return state.position;
+  }
+
+  /**
+   * Writes the state of the catalog if many changes came since the last one, and removes changes that all nodes have.
+   * @param positions of the other nodes that live
+   */
+  async shorten(positions: readonly number[], { messages, everyMs } = keptOfCatalog): Promise<void> {
+    if (this.position < (this.#statePosition ?? 0) + 2 * messages) return;
+    if (performance.now() - this.#shortenedMs < everyMs) return;
+    this.#shortenedMs = performance.now();
+    this.#statePosition ??= (await this.#lastState())?.position ?? 0;
+    const state = this.#replica.catalogState();
+    if (state.position <= this.#statePosition) return;
+    const bytes = encodeState(state);
+    // In the object store it would not stay as long as the log needs it.
+    if (bytes.length > messageBytesMax) throw new Error(`the state of the catalog has ${bytes.length} bytes`);
+    await this.#publisher.publish(catalogStateSubject, randomUUID(), bytes, 0, () => this.#isStopped);
+    this.#statePosition = state.position;
+    const seq = Math.min(state.position, ...positions) - messages;
+    if (seq > 0) await this.#connection.manager.streams.purge(catalogStream, { seq });
   }
 
   /** Resolves when what was in the log is applied. */

@@ -1,33 +1,49 @@
-// How is a change of the catalog written in the log?
+// How are a change and a state of the catalog written in its log?
 //
-//   JSON { opId, change } in UTF-8 | u32 CRC-32 of it
+//   change   line end | JSON in UTF-8 | u32 CRC-32 of both
+//   state    the same, deflated: thousands of collections and sessions fit into one message
+//
+// A message that begins with `{` stands for a large one (publisher.ts).
 
-import { crc32 } from "node:zlib";
-import type { SharedChange } from "@quiverdb/engine/database/replication";
-import { QuiverError } from "@quiverdb/protocol/errors";
+import { crc32, deflateSync, inflateSync } from "node:zlib";
+import type { CatalogState, SharedChange } from "@quiverdb/engine/database/replication";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+
+export const encodeState = (state: CatalogState): Uint8Array => deflateSync(encode(state));
+/** @throws data_corrupted */
+export function decodeState(bytes: Uint8Array, position: number): CatalogState {
+  try {
+    return decode<CatalogState>(inflateSync(bytes), position);
+  } catch (error) {
+    throw isQuiverError(error) ? error : unreadable(position, bytes.length);
+  }
+}
 
 export type CatalogMessage = { readonly opId: string; readonly change: SharedChange };
 
-export function encodeChange(message: CatalogMessage): Uint8Array {
-  const json = Buffer.from(JSON.stringify(message));
+export const encodeChange = (message: CatalogMessage): Uint8Array => encode(message);
+/** @throws data_corrupted */
+export const decodeChange = (bytes: Uint8Array, position: number) => decode<CatalogMessage>(bytes, position);
+
+function encode(message: object): Uint8Array {
+  const json = Buffer.from(`\n${JSON.stringify(message)}`);
   const bytes = Buffer.alloc(json.length + 4);
   json.copy(bytes);
   bytes.writeUInt32LE(crc32(json), json.length);
   return bytes;
 }
 
-/** @param position names it in errors @throws data_corrupted */
-export function decodeChange(
-  bytes: Uint8Array,
-  position: number,
-): CatalogMessage & { readonly crc32: number } {
+/** @param position names it in errors */
+function decode<M>(bytes: Uint8Array, position: number): M & { readonly crc32: number } {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const json = all.subarray(0, -4);
   const checksum = crc32(json);
-  if (all.length < 4 || all.readUInt32LE(json.length) !== checksum)
-    throw new QuiverError(
-      "data_corrupted",
-      `The message ${position} of the catalog's log cannot be read (${all.length} bytes).`,
-    );
-  return { ...(JSON.parse(json.toString()) as CatalogMessage), crc32: checksum };
+  if (all.length < 4 || all.readUInt32LE(json.length) !== checksum) throw unreadable(position, all.length);
+  return { ...(JSON.parse(json.toString()) as M), crc32: checksum };
 }
+
+const unreadable = (position: number, length: number): QuiverError =>
+  new QuiverError(
+    "data_corrupted",
+    `The message ${position} of the catalog's log cannot be read (${length} bytes).`,
+  );

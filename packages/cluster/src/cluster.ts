@@ -24,7 +24,7 @@ import {
   type Written,
 } from "@quiverdb/engine/database/replication";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
-import { CatalogLog } from "./catalog-log.ts";
+import { CatalogLog, type keptOfCatalog } from "./catalog-log.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { type Cursor, Cursors } from "./cursors.ts";
 import { Divergence } from "./divergence.ts";
@@ -59,6 +59,8 @@ export type ClusterOptions = ConnectionOptions & {
   /** Of the program. */
   readonly version: string;
   readonly log: DatabaseLog;
+  /** Default: as catalog-log.ts says. */
+  readonly keptOfCatalog?: typeof keptOfCatalog;
 };
 
 /** A write that is not in the log by then is answered. */
@@ -116,7 +118,6 @@ export class Cluster implements ReplicatedLog {
   async start(replica: Replica): Promise<void> {
     this.#replica = replica;
     await this.#identify();
-    const { jetstream } = this.connection;
     const { log, version, url } = this.#options;
     this.#cursors = new Cursors(replica.notes, this.identity.logs);
     this.#divergence = new Divergence(replica.notes);
@@ -151,10 +152,11 @@ export class Cluster implements ReplicatedLog {
       const cursor = this.#cursors.at(i);
       await this.#examine(i, cursor);
       const reader = new StreamReader(
-        jetstream,
+        this.connection,
         logStream(i),
         cursor.position,
         (messages) => this.#apply(i, messages),
+        (first) => this.#onGone(i, first),
         log,
       );
       this.#readers[i] = reader;
@@ -199,8 +201,14 @@ export class Cluster implements ReplicatedLog {
       if (found === opId) return;
       const why = `the log ${log} has another message at position ${position} than the one that this node has applied`;
       for (const internalId of ids()) this.#diverge(internalId, why);
-    } else if (state.first_seq > position + 1)
-      for (const internalId of ids()) this.#healing.add(internalId, state.first_seq - 1);
+    }
+  }
+
+  /** A log no longer has what this node is to read next: its collections are copied. */
+  #onGone(log: number, first: number): number {
+    for (const { internalId } of this.#replica.entries())
+      if (logOf(internalId, this.identity.logs) === log) this.#healing.add(internalId, first - 1);
+    return first - 1;
   }
 
   #diverge(internalId: string, why: string): void {
@@ -385,10 +393,17 @@ export class Cluster implements ReplicatedLog {
       this.#options.log.warn({ err }, "how far the log was read is not noted");
       return;
     }
-    await this.#trimming.trim(
-      [{ node: this.node, noted: this.#cursors.noted }, ...this.living()],
+    const living = this.living();
+    const isOver = await this.#trimming.trim(
+      [{ node: this.node, noted: this.#cursors.noted }, ...living],
       this.#replica.nodes().keys(),
     );
+    const positions = living.map(({ catalog }) => catalog[0]);
+    // It is tried again a second later.
+    if (isOver)
+      await this.#catalog
+        .shorten(positions, this.#options.keptOfCatalog)
+        .catch((err) => this.#options.log.warn({ err }, "the log of the catalog is not shortened"));
   }
 
   // ---- Other nodes

@@ -17,6 +17,7 @@ import { type KV, Kvm } from "@nats-io/kv";
 import { type ObjectStore, Objm } from "@nats-io/obj";
 import { connect, credsAuthenticator, type NatsConnection, nanos } from "@nats-io/transport-node";
 import {
+  catalogStateSubject,
   catalogStream,
   catalogSubject,
   clusterBucket,
@@ -144,7 +145,7 @@ async function prepare(nats: NatsConnection, options: ConnectionOptions): Promis
     ensureStream(manager, logStream(log), [logSubject(log, "*")]),
   );
   await Promise.all([
-    ensureStream(manager, catalogStream, [catalogSubject, endSubject(catalogSubject)]),
+    ensureStream(manager, catalogStream, [catalogSubject, catalogStateSubject, endSubject(catalogSubject)]),
     ...logs,
   ]);
   return { nats, jetstream: jetstream(nats, { timeout: apiMs }), manager, nodes, large, identity };

@@ -2,6 +2,8 @@
 
 export const catalogStream = "quiver-catalog";
 export const catalogSubject = "quiver.catalog";
+/** States of the catalog, behind which its log is read by nodes whose changes it no longer has. */
+export const catalogStateSubject = "quiver.catalog.state";
 export const logStream = (log: number): string => `quiver-log-${log}`;
 /** Under which messages of a collection are published. */
 export const logSubject = (log: number, internalId: string): string => `quiver.log.${log}.${internalId}`;

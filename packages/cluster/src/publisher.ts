@@ -17,7 +17,7 @@ import { logUnavailable } from "./errors.ts";
 import { catalogHeader } from "./names.ts";
 
 /** A larger message goes to the object store, and its name to the log. */
-const messageBytesMax = 4 * 1024 * 1024;
+export const messageBytesMax = 4 * 1024 * 1024;
 /** The first byte of what stands for a large message; a message begins with its form, 1. */
 const largeMark = 0x7b;
 

@@ -1,11 +1,13 @@
 // How are the messages of a stream read, each once and in order, whatever happens to servers and connections?
 //
 // An ordered consumer is created anew by its client when messages are missing. Here it is created again, behind the last message that was
-// read, when it ends for another reason, and when nothing is heard of it: the client looks for a lost one every half minute only.
+// read, when it ends for another reason, and when nothing is heard of it: the client looks for a lost one every half minute only. Each time it
+// is found whether the stream still has what comes next.
 
 import { setTimeout as delay } from "node:timers/promises";
-import { type ConsumerMessages, DeliverPolicy, type JetStreamClient, type JsMsg } from "@nats-io/jetstream";
+import { type ConsumerMessages, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import type { Connection } from "./connection.ts";
 
 /** Messages that are applied together. */
 const messagesMax = 256;
@@ -17,9 +19,10 @@ const heartbeatMs = 1_000;
 const silentMs = 3_000;
 
 export class StreamReader {
-  readonly #jetstream: JetStreamClient;
+  readonly #connection: Pick<Connection, "jetstream" | "manager">;
   readonly #stream: string;
   readonly #apply: (messages: readonly JsMsg[]) => Promise<void>;
+  readonly #onGone: (first: number) => Promise<number> | number;
   readonly #log: DatabaseLog;
   #next: number;
   #messages: ConsumerMessages | undefined;
@@ -32,18 +35,21 @@ export class StreamReader {
   /**
    * @param after position of the last message that was applied
    * @param apply applies messages; if it throws, they are read again
+   * @param onGone called where the stream begins behind what comes next; gives the position behind which reading goes on
    */
   constructor(
-    jetstream: JetStreamClient,
+    connection: Pick<Connection, "jetstream" | "manager">,
     stream: string,
     after: number,
     apply: (messages: readonly JsMsg[]) => Promise<void>,
+    onGone: (first: number) => Promise<number> | number,
     log: DatabaseLog,
   ) {
-    this.#jetstream = jetstream;
+    this.#connection = connection;
     this.#stream = stream;
     this.#next = after + 1;
     this.#apply = apply;
+    this.#onGone = onGone;
     this.#log = log;
   }
 
@@ -76,7 +82,9 @@ export class StreamReader {
   async #read(): Promise<void> {
     while (!this.#isStopped) {
       try {
-        const consumer = await this.#jetstream.consumers.get(this.#stream, {
+        const { state } = await this.#connection.manager.streams.info(this.#stream);
+        if (state.first_seq > this.#next) this.#advance(await this.#onGone(state.first_seq));
+        const consumer = await this.#connection.jetstream.consumers.get(this.#stream, {
           deliver_policy: DeliverPolicy.StartSequence,
           opt_start_seq: this.#next,
         });

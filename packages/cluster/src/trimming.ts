@@ -28,17 +28,20 @@ export class Trimming {
     this.#keepMs = keepMs;
   }
 
-  /** @param living this node, and the others that live @param nodes all that the catalog has */
-  async trim(living: readonly Reading[], nodes: Iterable<string>): Promise<void> {
+  /**
+   * @param living this node, and the others that live
+   * @param nodes all that the catalog has
+   * @returns whether this node is the one that removes, and none is away that may come back soon
+   */
+  async trim(living: readonly Reading[], nodes: Iterable<string>): Promise<boolean> {
     const there = new Set(living.map(({ node }) => node));
-    // One node does it, and not while another one is away that may come back soon.
-    if ([...there].sort()[0] !== this.#node) return;
+    if ([...there].sort()[0] !== this.#node) return false;
     const now = performance.now();
     for (const node of nodes) {
       if (there.has(node)) this.#awaySinceMs.delete(node);
       else if (!this.#awaySinceMs.has(node)) this.#awaySinceMs.set(node, now);
     }
-    for (const sinceMs of this.#awaySinceMs.values()) if (now - sinceMs < this.#keepMs) return;
+    for (const sinceMs of this.#awaySinceMs.values()) if (now - sinceMs < this.#keepMs) return false;
     for (let log = 0; log < living[0].noted.length; log++) {
       const seq = Math.min(...living.map(({ noted }) => noted[log] ?? 0)) - keptMessages;
       if (seq <= (this.#removed[log] ?? 0) + keptMessages) continue;
@@ -46,5 +49,6 @@ export class Trimming {
       // It is tried again with the next messages.
       await this.#manager.streams.purge(logStream(log), { seq }).catch(() => undefined);
     }
+    return true;
   }
 }

@@ -36,6 +36,8 @@ export type ChangeDependencies = {
   readonly log: DatabaseLog;
   /** Makes a change of the catalog: here, or on all nodes of a cluster. */
   change(change: SharedChange): Promise<void>;
+  /** As the catalog has them. */
+  aliases(): Iterable<[alias: string, collection: string]>;
   saveAlias(alias: string, collection: string | undefined, answer?: CatalogAnswer): Promise<void>;
   /** Tells everybody who needs them of the aliases; resolves when all know. */
   onAliases(): Promise<void>;
@@ -159,6 +161,14 @@ export class CollectionChanges {
         "one more",
         `There are ${limits.aliasesMax} aliases, which is the limit. Delete one first.`,
       );
+  }
+
+  /** The aliases are what the catalog says. */
+  async readAliases(): Promise<void> {
+    const { aliases } = this.#collections;
+    aliases.clear();
+    for (const [alias, name] of this.#dependencies.aliases()) aliases.set(alias, name);
+    await this.#dependencies.onAliases();
   }
 
   async #setAlias({ alias, collection, answer }: Extract<SharedChange, { alias: string }>): Promise<void> {

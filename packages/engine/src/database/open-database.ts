@@ -161,6 +161,7 @@ export class OpenDatabase implements Database {
     this.#past = new PastVersions(dataDir, this.collections, this.snapshots.jobs, this.#background);
     this.#changes = new CollectionChanges(this.collections, this.#restores, {
       ...shared,
+      aliases: () => this.#catalog.aliases,
       saveAlias: (...alias) => this.#catalog.saveAlias(...alias),
       onAliases: async () => {
         await Promise.all(this.#toldOfAliases.map((told) => told(this.collections.aliases)));
@@ -172,7 +173,7 @@ export class OpenDatabase implements Database {
   async open(verified: VerifiedCatalog | undefined): Promise<void> {
     const entries = verified?.entries ?? [];
     failpoint("open:catalog-read");
-    for (const [alias, name] of this.#catalog.aliases) this.collections.aliases.set(alias, name);
+    await this.#changes.readAliases();
     for (const name of verified?.damagedNames ?? [])
       this.collections.quarantine(
         name,

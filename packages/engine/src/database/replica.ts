@@ -3,8 +3,10 @@
 // The parts of an open database, as `Replica` (replication.ts).
 
 import { renameSync, rmSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
+import { fromHex, toHex } from "../base/bytes.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/definition.ts";
 import { type Place, placeAfter, readPlace } from "../collection/place.ts";
 import type { OrderedMessage } from "../log/ordered.ts";
@@ -19,7 +21,7 @@ import type { Catalog } from "./catalog.ts";
 import type { OpenCollection } from "./collection.ts";
 import type { CollectionChanges } from "./collection-changes.ts";
 import type { Collections } from "./collections.ts";
-import type { AppliedChange, Replica, SharedChange } from "./replication.ts";
+import type { AppliedChange, CatalogState, Replica, SharedChange } from "./replication.ts";
 import type { Restores } from "./snapshots/restores.ts";
 import { copyStore, stateHash, writeCopy } from "./store-copy.ts";
 
@@ -85,6 +87,44 @@ export class DatabaseReplica implements Replica {
       if (!isQuiverError(error) || error.status >= 500) throw error;
       return { ok: false, error };
     }
+  }
+
+  catalogState(): CatalogState {
+    const { position, hash } = this.catalogPlace();
+    const isShared = ([key]: [string, unknown]) => !key.startsWith(notePrefix);
+    return {
+      position,
+      hash: toHex(hash),
+      // Whether one is loaded is local.
+      entries: this.entries().map((entry) => ({ ...entry, loaded: true })),
+      credentials: this.#parts.catalog.credentialsOf("").filter(isShared),
+    };
+  }
+
+  async receiveCatalog({ position, hash, entries, credentials }: CatalogState): Promise<void> {
+    const { catalog, collections, changes, writer } = this.#parts;
+    const values = new Map(credentials);
+    for (const [key, value] of this.catalogState().credentials)
+      if (!values.has(key)) await catalog.applyCredential({ kind: "deleteCredential", key });
+      else if (isDeepStrictEqual(values.get(key), value)) values.delete(key);
+    for (const [key, value] of values) await catalog.applyCredential({ kind: "putCredential", key, value });
+    await changes.readAliases();
+    const there = new Set(entries.map(({ internalId }) => internalId));
+    for (const { internalId, definition } of this.entries())
+      if (!there.has(internalId))
+        await changes.apply({ kind: "deleteCollection", name: definition.name, internalId });
+    for (const entry of entries) {
+      const known = this.entryById(entry.internalId);
+      if (known === undefined) {
+        await writer.changeCatalog({ kind: "putCollection", entry });
+        // One that this node holds is copied from another (healing.ts).
+        collections.elsewhere.set(entry.definition.name, entry);
+      } else if (!isDeepStrictEqual(known.replicas, entry.replicas)) {
+        if (entry.replicas !== undefined) known.replicas = entry.replicas;
+        await catalog.save(known);
+      }
+    }
+    await writer.changeCatalog({ kind: "putPlace", place: { position, hash: fromHex(hash) } });
   }
 
   async #join({ node, url, replicationFactor }: Extract<SharedChange, { node: string }>): Promise<void> {

@@ -72,6 +72,15 @@ export type SharedChange =
     }
   | { readonly kind: "deleteCredential"; readonly key: string };
 
+/** All that the log of the catalog has made up to a place, as JSON has it. */
+export type CatalogState = {
+  readonly position: number;
+  /** Hash of the place, in hex. */
+  readonly hash: string;
+  readonly entries: readonly CatalogEntry[];
+  readonly credentials: readonly (readonly [key: string, value: unknown])[];
+};
+
 export interface ReplicatedLog {
   /** The name of this node. */
   readonly node: string;
@@ -101,6 +110,9 @@ export interface Replica {
     crc32: number,
     change: SharedChange,
   ): Promise<AppliedChange | undefined>;
+  catalogState(): CatalogState;
+  /** Makes the catalog what it is in a state that is ahead of it. What is interrupted can be done again. */
+  receiveCatalog(state: CatalogState): Promise<void>;
   /** The nodes that have joined, and their addresses. */
   nodes(): ReadonlyMap<string, string>;
   /** Entries of all collections, held here or elsewhere. */
