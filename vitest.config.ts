@@ -84,7 +84,7 @@ export default defineConfig({
           name: "over three nodes",
           include: [
             "packages/database/src/embedded.test.ts",
-            "packages/server/test/{bad-input,endpoints,filters,key-filters}.test.ts",
+            "packages/server/test/{bad-input,changes-events,conditional-writes,endpoints,filters,key-filters,merging}.test.ts",
           ],
           env: { QUIVER_TEST_NODES: "3" },
         },

@@ -27,6 +27,8 @@ const hopHeader = "x-quiver-hop";
 
 /** A node that could not be reached gets nothing for this long. */
 const avoidedMs = 5_000;
+/** For so long the node that has made a collection is asked for it first. */
+const freshMs = 60_000;
 
 /** How long a request waits for the catalog before its key is looked at. */
 const catalogWaitMs = 5_000;
@@ -55,9 +57,12 @@ export class ClusterSide {
     const isOfOne = ofOneNode.test(request.url ?? "");
     if (isServed && !isOfOne) return false;
     const able = this.#ableNodes(entry);
+    // Of what was just restored or copied, other nodes may have nothing yet.
+    const isFresh = entry.madeOn !== undefined && Date.now() - entry.createdMs < freshMs;
+    const maker = isFresh ? able.find(({ node }) => node === entry.madeOn) : undefined;
     const target = isOfOne
       ? able.toSorted((a, b) => (a.node < b.node ? -1 : 1))[0]
-      : able[Math.floor(Math.random() * able.length)];
+      : (maker ?? able[Math.floor(Math.random() * able.length)]);
     if (target === undefined || (isOfOne && isServed && this.#cluster.node < target.node)) return false;
     this.#to(target)(request, response);
     return true;

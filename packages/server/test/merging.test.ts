@@ -40,8 +40,18 @@ const current = async (collection_id: string) =>
 describe("[V16] a merge", () => {
   const copy = (version?: number) =>
     server.call("copyCollection", { collection_id: "main" }, { name: "draft", ...(version && { version }) });
-  const merge = (body: object = {}) =>
-    server.call("mergeCollection", { collection_id: "main" }, { from: "draft", ...body });
+  const merge = async (body: object = {}) => {
+    for (;;) {
+      const answer = await server.call(
+        "mergeCollection",
+        { collection_id: "main" },
+        { from: "draft", ...body },
+      );
+      // Over nodes, the next one may not have the copy yet.
+      if (!inCluster || answer.json.error?.code !== "not_ready") return answer;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  };
 
   beforeEach(async () => {
     await server.makeCollection("main");

@@ -152,6 +152,8 @@ export type CatalogEntry = {
   definition: CollectionDefinition;
   /** Nodes of a cluster that hold it; absent in a database alone. */
   replicas?: readonly string[];
+  /** The node that has made its store, by a restore or a copy; the others copy it. */
+  madeOn?: string;
   /** Of an earlier version that is open: the internal id of its collection. */
   pastOf?: string;
 };

@@ -234,8 +234,13 @@ export class OpenDatabase implements Database {
   #here(entry: CatalogEntry): CatalogEntry {
     const { replicas = [] } = entry;
     const { replication } = this.#options;
-    if (replication === undefined || this.#holds(entry)) return entry;
-    return { ...entry, replicas: [replication.node, ...replicas.slice(1)].sort() };
+    if (replication === undefined) return entry;
+    const { node } = replication;
+    return {
+      ...entry,
+      replicas: this.#holds(entry) ? replicas : [node, ...replicas.slice(1)].sort(),
+      madeOn: node,
+    };
   }
 
   #holds({ replicas }: CatalogEntry): boolean {
