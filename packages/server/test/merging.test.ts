@@ -40,18 +40,8 @@ const current = async (collection_id: string) =>
 describe("[V16] a merge", () => {
   const copy = (version?: number) =>
     server.call("copyCollection", { collection_id: "main" }, { name: "draft", ...(version && { version }) });
-  const merge = async (body: object = {}) => {
-    for (;;) {
-      const answer = await server.call(
-        "mergeCollection",
-        { collection_id: "main" },
-        { from: "draft", ...body },
-      );
-      // Over nodes, the next one may not have the copy yet.
-      if (!inCluster || answer.json.error?.code !== "not_ready") return answer;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  };
+  const merge = (body: object = {}) =>
+    server.call("mergeCollection", { collection_id: "main" }, { from: "draft", ...body });
 
   beforeEach(async () => {
     await server.makeCollection("main");

@@ -6,6 +6,7 @@
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
 import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type {
@@ -67,6 +68,9 @@ const idleCheckMs = 10_000;
 
 /** Interval between two looks for earlier versions that nobody can read any more, in milliseconds. */
 const vacuumEveryMs = 5_000;
+
+/** How long a merge waits for the copy. */
+const arrivalMs = 10_000;
 
 /** Name of a background task. */
 const keepingMemory = "keeping the memory budget";
@@ -394,6 +398,16 @@ export class OpenDatabase implements Database {
   }
 
   async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
+    // A copy that another node has just made arrives here soon.
+    const until = performance.now() + arrivalMs;
+    const isArriving = () => {
+      const entry = this.collections.elsewhere.get(request.from);
+      return entry !== undefined && this.#holds(entry);
+    };
+    while (isArriving() && performance.now() < until) {
+      Deadline.of(options).check();
+      await delay(100);
+    }
     this.#assertOpen();
     return this.collections.find(name).merge(this.collections.find(request.from), request, options);
   }
