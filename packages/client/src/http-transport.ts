@@ -243,7 +243,7 @@ export class HttpTransport implements Transport {
     signal: AbortSignal,
   ): RequestInit {
     const { idempotencyKey: key } = call ?? {};
-    const once = key === undefined ? {} : { "idempotency-key": key };
+    const once: Record<string, string> = key === undefined ? {} : { "idempotency-key": key };
     const own = { ...this.#headers, ...this.#positions.header, ...once, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };

@@ -29,7 +29,7 @@ export type EventSource = {
 /** How long an empty page waits: so long a stop of the server may have to wait. */
 const waitMs = 1_000;
 /** After how many empty pages the place is sent. */
-const quietPages = 15;
+const quietPages = 5;
 
 /** The changes from a page on, as an endless stream. */
 export const eventStream = (first: Page, source: EventSource): Readable =>
