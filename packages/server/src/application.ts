@@ -71,6 +71,8 @@ declare module "fastify" {
     bodyShare: BodyShare | undefined;
     /** The caller; absent if the endpoint needs no key. */
     access: Access | undefined;
+    /** Finds anew what an alias of the path stands for. @throws forbidden */
+    resolveAgain: () => void;
     /** How long the client waits, and whether it is still connected. */
     waits: Waits;
     /** The request's place and its time slices. */
@@ -199,6 +201,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
+  app.decorateRequest("resolveAgain", undefined as never);
   app.decorateRequest("work", undefined as never);
   app.decorateRequest("trace", undefined);
   // Responses are JSON text already, or a small object; their schemas serve only the API reference.
@@ -259,10 +262,15 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     request.access = access;
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
-    // From here on the request is one for the collection itself: whatever the alias stands for next.
-    if (parts.aliases.current.size > 0 && params.collection_id !== undefined)
-      params.collection_id = parts.aliases.current.get(params.collection_id) ?? params.collection_id;
-    access?.require(need, params.collection_id);
+    const given = params.collection_id;
+    const resolve = () => {
+      // From here on the request is one for the collection itself: whatever the alias stands for next.
+      if (parts.aliases.current.size > 0 && given !== undefined)
+        params.collection_id = parts.aliases.current.get(given) ?? given;
+      access?.require(need, params.collection_id);
+    };
+    resolve();
+    request.resolveAgain = resolve;
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
     const { operation, name } = request.endpoint;
@@ -275,7 +283,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     const times = {
       defaultMs: kind === "search" ? config.requestDeadlineMs : undefined,
       maxMs: config.requestDeadlineMaxMs,
-      workMs: kind === "export" ? undefined : config.requestWorkMaxMs,
+      workMs: kind === "export" || kind === "feed" ? undefined : config.requestWorkMaxMs,
     };
     const payer = {
       key,
@@ -334,7 +342,9 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     app.addHook("preHandler", (request, _reply, done) => {
       const before = request.work === undefined ? undefined : cluster.before(request);
       if (before === undefined) return done();
-      request.waits.deadline.race(before).then(() => done(), done);
+      // A strict request has waited for the end of the catalog's log: it may have moved an alias.
+      const seen = before.then(() => request.resolveAgain());
+      request.waits.deadline.race(seen).then(() => done(), done);
     });
     app.addHook("onSend", (request, reply, _payload, done) => {
       reply.header(positionHeader, cluster.position(request));
