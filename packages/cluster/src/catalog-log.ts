@@ -166,6 +166,7 @@ export class CatalogLog {
 
   async #apply(messages: readonly JsMsg[]): Promise<void> {
     for (const message of messages.filter(({ subject }) => subject === catalogSubject)) {
+      // One that cannot be read is read again.
       const { opId, change, crc32 } = decodeChange(message.data, message.seq);
       // Trouble of this node decides nothing: it is tried again until it works.
       for (;;) {

@@ -3,10 +3,11 @@
 //   change   line end | JSON in UTF-8 | u32 CRC-32 of both
 //   state    the same, deflated: thousands of collections and sessions fit into one message
 //
-// A message that begins with `{` stands for a large one (publisher.ts).
+// A message that begins with `{` stands for a large one (publisher.ts). "form" in the JSON is as that of other messages (engine/log/message.ts): a
+// program with a further kind of change writes a greater one.
 
 import { crc32, deflateSync, inflateSync } from "node:zlib";
-import type { CatalogState, SharedChange } from "@quiverdb/engine/database/replication";
+import { type CatalogState, messageTooNew, type SharedChange } from "@quiverdb/engine/database/replication";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 
 export const encodeState = (state: CatalogState): Uint8Array => deflateSync(encode(state));
@@ -19,6 +20,8 @@ export function decodeState(bytes: Uint8Array, position: number): CatalogState {
   }
 }
 
+const form = 1;
+
 export type CatalogMessage = { readonly opId: string; readonly change: SharedChange };
 
 export const encodeChange = (message: CatalogMessage): Uint8Array => encode(message);
@@ -26,7 +29,7 @@ export const encodeChange = (message: CatalogMessage): Uint8Array => encode(mess
 export const decodeChange = (bytes: Uint8Array, position: number) => decode<CatalogMessage>(bytes, position);
 
 function encode(message: object): Uint8Array {
-  const json = Buffer.from(`\n${JSON.stringify(message)}`);
+  const json = Buffer.from(`\n${JSON.stringify({ form, ...message })}`);
   const bytes = Buffer.alloc(json.length + 4);
   json.copy(bytes);
   bytes.writeUInt32LE(crc32(json), json.length);
@@ -39,7 +42,9 @@ function decode<M>(bytes: Uint8Array, position: number): M & { readonly crc32: n
   const json = all.subarray(0, -4);
   const checksum = crc32(json);
   if (all.length < 4 || all.readUInt32LE(json.length) !== checksum) throw unreadable(position, all.length);
-  return { ...(JSON.parse(json.toString()) as M), crc32: checksum };
+  const { form: given, ...message } = JSON.parse(json.toString()) as M & { form: number };
+  if (given > form) throw messageTooNew(given, form);
+  return { ...(message as unknown as M), crc32: checksum };
 }
 
 const unreadable = (position: number, length: number): QuiverError =>

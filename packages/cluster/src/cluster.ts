@@ -34,6 +34,7 @@ import { Healing, secretHeader } from "./healing.ts";
 import { Lag } from "./lag.ts";
 import { LogEnd } from "./log-end.ts";
 import { type Member, Members, type ToldPlace } from "./members.ts";
+import { Moves } from "./moves.ts";
 import {
   catalogHeader,
   catalogStream,
@@ -59,6 +60,8 @@ export type ClusterOptions = ConnectionOptions & {
   /** Of the program. */
   readonly version: string;
   readonly log: DatabaseLog;
+  /** How long a node may be away before others take its place. */
+  readonly replaceMs: number;
   /** Default: as catalog-log.ts says. */
   readonly keptOfCatalog?: typeof keptOfCatalog;
 };
@@ -69,6 +72,8 @@ const attemptMs = 2_000;
 /** A write that is in the log, and not applied here by then, is answered. */
 const applyMs = 30_000;
 const noteMs = 1_000;
+/** For so long a collection stays that has moved to other nodes. */
+const movedMs = 3_000;
 
 export class Cluster implements ReplicatedLog {
   readonly node: string;
@@ -83,6 +88,9 @@ export class Cluster implements ReplicatedLog {
   #divergence!: Divergence;
   readonly #histories = new Map<string, PlaceHistory>();
   readonly #lag = new Lag();
+  #moves!: Moves;
+  /** Since when collections that are here are those of other nodes. */
+  readonly #movedMs = new Map<string, number>();
   readonly #catalogEnd: LogEnd;
   readonly #logEnds: readonly LogEnd[];
   readonly #trimming: Trimming;
@@ -137,6 +145,9 @@ export class Cluster implements ReplicatedLog {
       onReceived: (internalId, messages) => this.#applyTo(internalId, messages, true),
       log,
     });
+    this.#moves = new Moves(this.node, replica, this.#options.replaceMs, (internalId, replicas) =>
+      this.#catalog.change({ kind: "setReplicas", internalId, replicas }),
+    );
     this.#catalog = new CatalogLog(this.connection, replica, this.publisher, log);
     await this.#catalog.start();
     if (replica.nodes().get(this.node) !== url)
@@ -291,6 +302,8 @@ export class Cluster implements ReplicatedLog {
       const bytes = await wholeBytes(message.data, this.connection.large);
       return { ...decodeMessage(bytes), position: message.seq };
     } catch (error) {
+      // It is read again until this program is updated: a copy would have what it cannot go on from.
+      if (isQuiverError(error, "format_too_new")) throw error;
       await this.#giveUp(internalId, error, message.seq);
       return undefined;
     }
@@ -306,7 +319,8 @@ export class Cluster implements ReplicatedLog {
     const entry = this.#replica.entryById(internalId);
     if (entry === undefined)
       return answer(new QuiverError("collection_not_found", "The collection was deleted meanwhile."));
-    if (entry.replicas?.includes(this.node) === false) return;
+    // One that has moved to other nodes is followed until it is dropped.
+    if (!isHeldBy(entry, this.node) && !this.#replica.serves(internalId)) return;
     if (!isKept && this.#healing.keep(internalId, messages)) return;
     try {
       const applied = await this.#replica.apply(internalId, messages, (opId) => this.#own.has(opId));
@@ -398,12 +412,38 @@ export class Cluster implements ReplicatedLog {
       [{ node: this.node, noted: this.#cursors.noted }, ...living],
       this.#replica.nodes().keys(),
     );
+    await this.#dropMoved();
+    const own = { node: this.node, catalog: this.#catalog.position, broken: this.#broken() };
+    const told = living.map(({ node, catalog, broken }) => ({ node, catalog: catalog[0], broken }));
+    // It is planned again a second later.
+    await this.#moves
+      .plan([own, ...told])
+      .catch((err) => this.#options.log.warn({ err }, "a collection is not moved"));
     const positions = living.map(({ catalog }) => catalog[0]);
     // It is tried again a second later.
     if (isOver)
       await this.#catalog
         .shorten(positions, this.#options.keptOfCatalog)
         .catch((err) => this.#options.log.warn({ err }, "the log of the catalog is not shortened"));
+  }
+
+  /** Drops collections that have moved to other nodes, when the writes that this node has published are applied. */
+  async #dropMoved(): Promise<void> {
+    const now = performance.now();
+    const needed = new Set(Array.from(this.#own.values(), ({ internalId }) => internalId));
+    for (const entry of this.#replica.entries()) {
+      const { internalId } = entry;
+      if (isHeldBy(entry, this.node) || !this.#replica.serves(internalId)) {
+        this.#movedMs.delete(internalId);
+        continue;
+      }
+      const sinceMs = this.#movedMs.get(internalId) ?? now;
+      this.#movedMs.set(internalId, sinceMs);
+      // Requests that came before go on for a while.
+      if (now - sinceMs < movedMs || needed.has(internalId)) continue;
+      await this.#replica.drop(internalId);
+      this.#options.log.info({ collection: entry.definition.name }, "a collection has moved to other nodes");
+    }
   }
 
   // ---- Other nodes
@@ -420,7 +460,18 @@ export class Cluster implements ReplicatedLog {
       logs: this.#cursors.positions,
       noted: this.#cursors.noted,
       places,
-      broken: this.#healing.broken(),
+      broken: this.#broken(),
+    };
+  }
+
+  /** Collections that this node should serve and does not, and why. */
+  #broken(): Record<string, string> {
+    const isMissing = ({ internalId, replicas }: CatalogEntry) =>
+      replicas?.includes(this.node) === true && !this.#replica.serves(internalId);
+    const missing = this.#replica.entries().filter(isMissing);
+    return {
+      ...Object.fromEntries(missing.map(({ internalId }) => [internalId, "it is not copied yet"])),
+      ...this.#healing.broken(),
     };
   }
 
@@ -485,8 +536,12 @@ export class Cluster implements ReplicatedLog {
 
   /** Whether this node serves a collection, and is not too far behind the others. */
   serves(internalId: string): boolean {
+    const entry = this.#replica.entryById(internalId);
     return (
-      this.#replica.placeOf(internalId) !== undefined &&
+      entry !== undefined &&
+      isHeldBy(entry, this.node) &&
+      this.#replica.serves(internalId) &&
+      !this.#healing.isWanted(internalId) &&
       !this.#lag.isBehind(logOf(internalId, this.identity.logs))
     );
   }
@@ -515,15 +570,49 @@ export class Cluster implements ReplicatedLog {
     this.#options.log.warn({ collection: name, node: this.node }, "all nodes take this node's collection");
   }
 
+  /**
+   * Removes a node for good: others get what it holds, and it serves until they do.
+   * @throws invalid_request where there is no such node, or it alone has a collection that it does not serve
+   */
+  async remove(node: string): Promise<void> {
+    const nodes = [...this.#replica.nodes().keys()];
+    if (!nodes.includes(node) || nodes.length === 1)
+      throw new QuiverError(
+        "invalid_request",
+        nodes.includes(node)
+          ? `'${node}' is the last node of the cluster.`
+          : `There is no node '${node}'; there are ${nodes.join(", ")}.`,
+        { path: "node", nodes },
+      );
+    const serving = [
+      { node: this.node, broken: this.#broken() },
+      ...this.living().map(({ node: each, broken }) => ({ node: each, broken })),
+    ];
+    const lost = this.#replica.entries().filter(({ internalId, replicas = [] }) => {
+      const has = (each: (typeof serving)[number]) =>
+        replicas.includes(each.node) && !(internalId in each.broken);
+      return replicas.includes(node) && !serving.some(has);
+    });
+    if (lost.length > 0)
+      throw new QuiverError(
+        "invalid_request",
+        `No living node serves ${lost.map(({ definition }) => `'${definition.name}'`).join(", ")}, of which '${node}' may have the only copy; nothing was changed. Start the node again, or delete these collections first.`,
+        { path: "node", collections: lost.map(({ definition }) => definition.name) },
+      );
+    await this.#catalog.change({ kind: "removeNode", node });
+  }
+
   /** What is wrong, in numbers; undefined if nothing is. */
   degraded(): object | undefined {
     const missing = this.#replica.nodes().size - this.living().length - 1;
-    const broken = Object.keys(this.#healing.broken()).length;
+    const broken = Object.keys(this.#broken()).length;
     const logs = this.#readers.filter((_, log) => this.#lag.isBehind(log)).length;
     const failing = [this.#catalog, ...this.#readers].filter(({ isFailing }) => isFailing).length;
-    const isWhole = missing <= 0 && broken === 0 && logs === 0 && failing === 0;
+    const isRemoved = this.#replica.isRemoved(this.node);
+    const isWhole = !isRemoved && missing <= 0 && broken === 0 && logs === 0 && failing === 0;
     if (isWhole && this.#divergence.size === 0 && this.publisher.isAnswered) return undefined;
     return {
+      ...(isRemoved && { removed: true }),
       ...(failing > 0 && { logs_not_read: failing }),
       ...(missing > 0 && { nodes_missing: missing }),
       ...(broken > 0 && { collections_copied: broken }),
@@ -580,6 +669,8 @@ export class Cluster implements ReplicatedLog {
     await this.connection.nats.close();
   }
 }
+
+const isHeldBy = ({ replicas }: CatalogEntry, node: string): boolean => replicas?.includes(node) !== false;
 
 const toldOf = ({ position, hash }: Place): ToldPlace => [position, Buffer.from(hash).toString("hex")];
 

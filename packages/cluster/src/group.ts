@@ -25,6 +25,7 @@ type Waiting = {
 /** A message of this node, until it is applied. */
 export type OwnMessage = {
   readonly opId: string;
+  readonly internalId: string;
   readonly bytes: Uint8Array;
   /** Whether it was applied, or has failed. */
   isOver: boolean;
@@ -66,7 +67,7 @@ export class RequestGroups {
     const queue = this.#waiting.get(internalId) ?? [];
     while (queue.length > 0) {
       const group = queue.splice(0, groupEnd(queue));
-      await this.#publish(internalId, messageOf(group));
+      await this.#publish(internalId, messageOf(internalId, group));
       for (const { bytes } of group) this.#bytes -= bytes;
     }
     this.#waiting.delete(internalId);
@@ -87,11 +88,12 @@ function groupEnd(queue: readonly Waiting[]): number {
   return end;
 }
 
-function messageOf(group: readonly Waiting[]): OwnMessage {
+function messageOf(internalId: string, group: readonly Waiting[]): OwnMessage {
   const opId = randomUUID().replaceAll("-", "");
   const requests = group.map(({ request }) => request);
   const message: OwnMessage = {
     opId,
+    internalId,
     bytes: encodeMessage({ epoch: 0, timeMs: Date.now(), opId, requests }),
     isOver: false,
     applied(outcomes) {

@@ -30,7 +30,7 @@ beforeEach(async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const replica = {
     entries: () => [{ internalId: "c", replicas: ["n1", "n2"] }],
-    placeOf: () => ({ position: 1 }),
+    serves: () => true,
     receive: async (_: string, body: AsyncIterable<Uint8Array>) => {
       const parts: Uint8Array[] = [];
       for await (const part of body) parts.push(part);

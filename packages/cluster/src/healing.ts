@@ -66,6 +66,11 @@ export class Healing {
     return true;
   }
 
+  /** Whether a collection is wanted: when its copy is there, it may still lack messages that were kept. */
+  isWanted(internalId: string): boolean {
+    return this.#wanted.has(internalId);
+  }
+
   /** Whether a collection of a log is being received. */
   isCopying(log: number): boolean {
     return [...this.#wanted.keys()].some((internalId) => this.#parts.logOf(internalId) === log);
@@ -94,7 +99,7 @@ export class Healing {
     for (const { internalId, replicas } of replica.entries()) {
       if (replicas?.includes(node) !== true) continue;
       held.add(internalId);
-      if (replica.placeOf(internalId) === undefined && !this.#wanted.has(internalId))
+      if (!replica.serves(internalId) && !this.#wanted.has(internalId))
         this.add(internalId, this.#parts.positionOf(this.#parts.logOf(internalId)));
     }
     for (const internalId of this.#wanted.keys()) if (!held.has(internalId)) this.#wanted.delete(internalId);

@@ -42,6 +42,7 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
       allowUnverifiedSync: false,
       // A node that is away does not hold anything up.
       keepMs: 100,
+      replaceMs: 3_600_000,
       version: "0.0.0",
       log: quiet,
       keptOfCatalog: kept,

@@ -40,6 +40,7 @@ describe.skipIf(missing !== undefined)(`a node alone in its cluster (${remark})`
       versionsKept: 100,
       allowUnverifiedSync: false,
       keepMs: 60_000,
+      replaceMs: 3_600_000,
       version: "0.0.0",
       log: quiet,
     });

@@ -112,6 +112,7 @@ export const limits = {
   clusterLogsDefault: 8,
   /** So long the logs of a cluster keep what a node that is away has not read; one that was away longer copies from another. */
   clusterKeepMsDefault: 24 * 3_600_000,
+  clusterReplaceMsDefault: 15 * 60_000,
   /** A collection remembers the opIds of this many latest log entries, so that none of them is applied twice. */
   entriesRemembered: 1_024,
   versionsPageMax: 1_000,

@@ -189,6 +189,11 @@ export class ClusterSide {
       await this.#cluster.adopt(collection);
       return { adopted: collection };
     });
+    app.post("/cluster/remove/:node", ofAdmins, async (request) => {
+      const { node } = request.params as { node: string };
+      await this.#cluster.remove(node);
+      return { removed: node };
+    });
     app.post("/cluster/check", ofReaders, async () => ({ collections: await this.#cluster.check() }));
   }
 

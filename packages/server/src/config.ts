@@ -46,6 +46,7 @@ type ClusterOption =
   | "clusterMonitors"
   | "clusterLogs"
   | "clusterKeepMs"
+  | "clusterReplaceMs"
   | "clusterUnverifiedSync";
 
 export const configDefaults = {
@@ -122,6 +123,7 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   versionsKept: [1, 1_000_000],
   clusterLogs: [1, 64],
   clusterKeepMs: [1_000, Number.MAX_SAFE_INTEGER],
+  clusterReplaceMs: [1_000, Number.MAX_SAFE_INTEGER],
 };
 
 /**
@@ -194,6 +196,7 @@ const clusterOptions = [
   "clusterMonitors",
   "clusterLogs",
   "clusterKeepMs",
+  "clusterReplaceMs",
   "clusterUnverifiedSync",
 ] as const;
 

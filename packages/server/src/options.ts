@@ -119,6 +119,8 @@ export type ServerOptions = {
   clusterLogs?: number;
   /** How long the logs keep what a node that is away has not read. Default: a day. */
   clusterKeepMs?: number;
+  /** How long a node may be away before others take its place. */
+  clusterReplaceMs?: number;
   /** Accepts NATS servers that do not tell how they sync. Default false. */
   clusterUnverifiedSync?: boolean;
 };

@@ -150,6 +150,7 @@ async function openCluster(config: CompleteServerConfig, logger: Logger) {
       allowUnverifiedSync: config.clusterUnverifiedSync === true,
       versionsKept: versionsKept ?? limits.versionsKeptDefault,
       keepMs: config.clusterKeepMs ?? limits.clusterKeepMsDefault,
+      replaceMs: config.clusterReplaceMs ?? limits.clusterReplaceMsDefault,
       version,
       warn: (message) => logger.warn({ part: "cluster" }, message),
       log: logger.child({ part: "cluster" }),

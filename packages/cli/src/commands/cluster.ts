@@ -30,6 +30,19 @@ export function clusterCommand(finish: (code: number) => void): Command {
         "make all replicas of collections that have diverged, or are different, copies of this node's",
       ),
   ).action(async (options: CheckOptions) => finish(await check(options)));
+  withConnection(
+    command
+      .command("remove")
+      .description("remove a node for good: others copy what it holds, and it serves until they do")
+      .argument("<node>"),
+  ).action(async (node: string, options: ConnectionOptions) => {
+    const path = `/cluster/remove/${encodeURIComponent(node)}`;
+    const removed = await ask<{ removed: string }>(options, "POST", path);
+    if (options.json) return printJson(removed);
+    printLine(
+      `${node} is removed. It can be stopped when 'quiver cluster status' names it for no collection; its name is not used again.`,
+    );
+  });
   command
     .command("dev")
     .description("start three nats-server and three nodes on this machine, until Ctrl-C")

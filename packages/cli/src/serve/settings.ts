@@ -91,6 +91,7 @@ const rows: readonly Row[] = [
   ["cluster-monitor", "clusterMonitors", { ...text("url"), list: true }, "monitoring addresses of the NATS servers, which tell how they sync", "port 8222 of each"],
   ["cluster-logs", "clusterLogs", number, "logs of a new cluster; later starts change nothing", "8"],
   ["log-keep", "clusterKeepMs", duration, "how long the logs keep what a node that is away has not read; a node that was away longer copies from another one", "24h"],
+  ["replace-after", "clusterReplaceMs", duration, "how long a node may be away before other nodes take over its collections, where there are other nodes", "15m"],
   ["allow-unverified-sync", "clusterUnverifiedSync", { read: readBoolean }, "accept NATS servers that do not tell how they sync", "off"],
   ["versions-kept", "versionsKept", number, "number of versions that are kept and listed per collection", "1000"],
 ];

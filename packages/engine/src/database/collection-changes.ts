@@ -180,7 +180,9 @@ export class CollectionChanges {
   }
 
   /** Makes a change here. @throws what refuses it */
-  async apply(change: Exclude<SharedChange, { key: string } | { node: string }>): Promise<void> {
+  async apply(
+    change: Exclude<SharedChange, { key: string } | { node: string } | { replicas: unknown }>,
+  ): Promise<void> {
     switch (change.kind) {
       case "createCollection":
         return this.#create(change.entry, change.indexes, change.answer);

@@ -207,7 +207,8 @@ export class OpenDatabase implements Database {
       }),
     );
     // With a damaged entry it is unknown which directories are orphans. A replica's catalog may have got entries from the log.
-    if (verified?.damagedNames.length === 0) this.#removeOrphans(this.collections.entries);
+    if (verified?.damagedNames.length === 0)
+      this.#removeOrphans(this.collections.entries.filter((entry) => this.#holds(entry)));
     this.#secret = await this.#cursorSecret();
     failpoint("open:collections-open");
     this.recovered = this.#recover();
@@ -223,7 +224,7 @@ export class OpenDatabase implements Database {
     this.#assertOpen();
     if (this.#options.replication !== undefined) await this.#options.replication.change(change);
     else if ("key" in change) await this.#catalog.applyCredential(change);
-    else if (change.kind !== "joinNode") await this.#changes.apply(change);
+    else if (!("node" in change) && change.kind !== "setReplicas") await this.#changes.apply(change);
   }
 
   /** 32 random bytes that the data directory keeps from its first start on, so that cursors survive restarts. */

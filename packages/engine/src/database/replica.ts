@@ -38,6 +38,8 @@ export type ReplicaParts = {
 const notePrefix = "cluster:";
 /** The nodes of a cluster, by name. */
 const nodePrefix = "cluster-node:";
+/** Names of nodes that were removed. */
+const removedPrefix = "cluster-removed:";
 
 export class DatabaseReplica implements Replica {
   readonly #parts: ReplicaParts;
@@ -80,6 +82,8 @@ export class DatabaseReplica implements Replica {
   async #attempt(change: SharedChange): Promise<AppliedChange> {
     try {
       if (change.kind === "joinNode") await this.#join(change);
+      else if (change.kind === "removeNode") await this.#remove(change.node);
+      else if (change.kind === "setReplicas") await this.#setReplicas(change);
       else if ("key" in change) await this.#parts.catalog.applyCredential(change);
       else if (!this.#isMade(change)) await this.#parts.changes.apply(change);
       return { ok: true };
@@ -127,8 +131,47 @@ export class DatabaseReplica implements Replica {
     await writer.changeCatalog({ kind: "putPlace", place: { position, hash: fromHex(hash) } });
   }
 
-  async #join({ node, url, replicationFactor }: Extract<SharedChange, { node: string }>): Promise<void> {
+  async #remove(node: string): Promise<void> {
+    const { catalog } = this.#parts;
+    await catalog.applyCredential({ kind: "putCredential", key: removedPrefix + node, value: true });
+    await catalog.applyCredential({ kind: "deleteCredential", key: nodePrefix + node });
+  }
+
+  isRemoved(node: string): boolean {
+    return this.#parts.catalog.credential(removedPrefix + node) !== undefined;
+  }
+
+  /** Nodes that get it copy it when they see it in the catalog, others drop it when nobody needs it there. */
+  async #setReplicas({
+    internalId,
+    replicas,
+  }: Extract<SharedChange, { kind: "setReplicas" }>): Promise<void> {
+    const entry = this.entryById(internalId);
+    if (entry === undefined) return;
+    entry.replicas = replicas;
+    await this.#parts.catalog.save(entry);
+  }
+
+  async drop(internalId: string): Promise<void> {
+    const { collections, dataDir } = this.#parts;
+    const entry = this.entryById(internalId);
+    if (entry === undefined) return;
+    const { name } = entry.definition;
+    const to = entry.replicas?.join(", ");
+    await this.leave(
+      internalId,
+      new QuiverError("not_ready", `The collection '${name}' has moved to ${to}.`, {
+        retry_after_seconds: 1,
+      }),
+    );
+    collections.quarantined.delete(name);
+    collections.elsewhere.set(name, entry);
+    removeCollectionDirectory(dataDir, internalId);
+  }
+
+  async #join({ node, url, replicationFactor }: Extract<SharedChange, { kind: "joinNode" }>): Promise<void> {
     const { catalog, collections } = this.#parts;
+    if (this.isRemoved(node)) throw removedError(node);
     await catalog.applyCredential({ kind: "putCredential", key: nodePrefix + node, value: url });
     for (const entry of collections.entries) {
       const { replicas = [], definition } = entry;
@@ -174,6 +217,10 @@ export class DatabaseReplica implements Replica {
     if (collection === undefined)
       throw new QuiverError("collection_not_found", `This node does not serve the collection ${internalId}.`);
     return collection;
+  }
+
+  serves(internalId: string): boolean {
+    return this.#find(internalId) !== undefined;
   }
 
   placeOf(internalId: string): Place | undefined {
@@ -264,3 +311,10 @@ export class DatabaseReplica implements Replica {
     collection.start(entry.loaded);
   }
 }
+
+const removedError = (node: string): QuiverError =>
+  new QuiverError(
+    "data_directory_foreign",
+    `The node '${node}' was removed from the cluster, and its name is not used again. Start it with another name and an empty directory.`,
+    { node },
+  );

@@ -19,7 +19,7 @@ import type { DatabaseOptions } from "./options.ts";
 export { isAlone, type LoggedRequest } from "../collection/accept.ts";
 export type { CatalogEntry } from "../collection/definition.ts";
 export type { Place } from "../collection/place.ts";
-export { decodeMessage, encodeMessage } from "../log/message.ts";
+export { decodeMessage, encodeMessage, messageTooNew } from "../log/message.ts";
 export type { OrderedMessage } from "../log/ordered.ts";
 export { errorOf } from "../runtime/calls.ts";
 export type { AppliedMessage, Written } from "../runtime/writer.ts";
@@ -57,6 +57,10 @@ export type SharedChange =
       /** Of collections that do not say. */
       readonly replicationFactor: number;
     }
+  /** The node of this name leaves for good: its name is not used again. */
+  | { readonly kind: "removeNode"; readonly node: string }
+  /** Which nodes hold a collection. */
+  | { readonly kind: "setReplicas"; readonly internalId: string; readonly replicas: readonly string[] }
   | {
       readonly kind: "deleteCollection";
       readonly name: string;
@@ -115,10 +119,13 @@ export interface Replica {
   receiveCatalog(state: CatalogState): Promise<void>;
   /** The nodes that have joined, and their addresses. */
   nodes(): ReadonlyMap<string, string>;
+  /** Whether a node of this name was removed. */
+  isRemoved(node: string): boolean;
   /** Entries of all collections, held here or elsewhere. */
   entries(): readonly CatalogEntry[];
   entryOf(name: string): CatalogEntry | undefined;
   entryById(internalId: string): CatalogEntry | undefined;
+  serves(internalId: string): boolean;
   /** Undefined for a collection that this node does not serve. */
   placeOf(internalId: string): Place | undefined;
   /**
@@ -135,6 +142,8 @@ export interface Replica {
   see(internalId: string): void;
   /** The collection is not served until the next start, or until it is received. */
   leave(internalId: string, error: QuiverError): Promise<void>;
+  /** Removes what this node has of a collection that other nodes hold. */
+  drop(internalId: string): Promise<void>;
   /** Small notes of this node, which no other has. Values are JSON. */
   readonly notes: {
     get(key: string): unknown;

@@ -1,5 +1,6 @@
 // Does decoding restore an encoded message, and are invalid bytes rejected?
 
+import { crc32 } from "node:zlib";
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -73,6 +74,14 @@ describe("[L1] messages as bytes", () => {
       }),
       { numRuns: 200 },
     );
+  });
+
+  it("of a form that only later programs know are told from damaged ones", () => {
+    const bytes = encodeMessage({ epoch: 0, timeMs: 1, opId: "0".repeat(32), requests: [] });
+    bytes[0] = 2;
+    const end = bytes.length - 4;
+    new DataView(bytes.buffer, bytes.byteOffset).setUint32(end, crc32(bytes.subarray(0, end)), true);
+    expect(() => decodeMessage(bytes)).toThrow(expect.objectContaining({ code: "format_too_new" }));
   });
 
   it("are rejected if a bit has changed, if they are truncated or followed by more bytes", () => {

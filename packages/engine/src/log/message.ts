@@ -5,6 +5,9 @@
 //
 // `32` means: preceded by a length of 32 bits. Numbers are little-endian, except that 53-bit numbers are written like keys (big-endian).
 // The id of a patched record is a text in JSON. The position of a message is the log's, and not in its bytes.
+//
+// A program with a further kind of request, or another layout, writes a greater form. Programs that do not know it stop there, and go on when
+// they are updated: so nodes are updated one by one.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { ByteWriter, emptyBytes, fromHex, readU53, text, toHex, u53Key, utf8 } from "../base/bytes.ts";
@@ -45,7 +48,7 @@ function writeRequest(out: ByteWriter, request: LoggedRequest): void {
   out.bytes(batch);
 }
 
-/** Decodes a message; its batches are views on the bytes. @throws data_corrupted */
+/** Decodes a message; its batches are views on the bytes. @throws data_corrupted; format_too_new for a greater form */
 export function decodeMessage(bytes: Uint8Array): Omit<OrderedMessage, "position"> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = bytes.length - 4;
@@ -58,7 +61,9 @@ export function decodeMessage(bytes: Uint8Array): Omit<OrderedMessage, "position
   const u32 = (): number => view.getUint32(take(4).byteOffset - bytes.byteOffset, true);
   const crc32 = end < 0 ? 0 : host.crc32(bytes.subarray(0, end));
   if (end < 0 || view.getUint32(end, true) !== crc32) throw unreadable(bytes.length, end);
-  if (take(1)[0] !== form) throw unreadable(bytes.length, 0);
+  const [given] = take(1);
+  if (given > form) throw messageTooNew(given, form);
+  if (given !== form) throw unreadable(bytes.length, 0);
   const [epoch, timeMs] = [readU53(take(8)), readU53(take(8))];
   const opId = toHex(take(opIdBytes));
   const requests = Array.from({ length: u32() }, () => readRequest(take(u32()), take(u32())));
@@ -80,6 +85,14 @@ const batchKinds: readonly string[] = [
   "updateMatching",
   "change",
 ] satisfies LoggedRequest["kind"][];
+
+/** @param form that the message has @param known the greatest that this program knows */
+export const messageTooNew = (form: number, known: number): QuiverError =>
+  new QuiverError(
+    "format_too_new",
+    `A message of the log has the form ${form}, and this program knows forms up to ${known}. Update this node; it goes on from there.`,
+    { form, known },
+  );
 
 const unreadable = (length: number, position: number): QuiverError =>
   new QuiverError(
