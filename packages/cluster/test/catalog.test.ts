@@ -3,15 +3,21 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { jetstreamManager } from "@nats-io/jetstream";
+import { crc32 } from "node:zlib";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import type { Database } from "@quiverdb/engine/database/contract";
 import { openDatabase } from "@quiverdb/engine/database/database";
-import type { CatalogState, Replica } from "@quiverdb/engine/database/replication";
+import {
+  type CatalogEntry,
+  type CatalogState,
+  encodeMessage,
+  type Replica,
+} from "@quiverdb/engine/database/replication";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { NatsServers } from "../src/dev/servers.ts";
-import { catalogStream } from "../src/names.ts";
+import { catalogStream, logStream, logSubject } from "../src/names.ts";
 import { missing, natsServer, remark } from "./nats.ts";
 
 const quiet = { info() {}, warn() {}, error() {}, debug() {} };
@@ -21,6 +27,7 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
   let directory: string;
   let nats: NatsServers;
   const replicas = new Map<string, Replica>();
+  let cluster: Cluster;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), "quiver-catalog-"));
@@ -32,7 +39,7 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
   });
 
   const open = async (node: string): Promise<Database> => {
-    const cluster = await Cluster.open({
+    const opened = await Cluster.open({
       servers: nats.urls,
       monitors: nats.servers.map(({ monitor }) => monitor),
       node,
@@ -47,12 +54,13 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
       log: quiet,
       keptOfCatalog: kept,
     });
-    const start = cluster.start.bind(cluster);
-    cluster.start = (replica) => {
+    cluster = opened;
+    const start = opened.start.bind(opened);
+    opened.start = (replica) => {
       replicas.set(node, replica);
       return start(replica);
     };
-    return openDatabase({ dataDir: join(directory, node), replication: cluster });
+    return openDatabase({ dataDir: join(directory, node), replication: opened });
   };
   const make = (database: Database, name: string) =>
     database.createCollection({ name, dense_vector: { enabled: true, dimension: 2 } });
@@ -109,4 +117,32 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
     await two.close();
     await one.close();
   }, 120_000);
+
+  test("[Y14] a message of a later program stops a node, which goes on where it can read on", async () => {
+    const database = await open("n3");
+    await make(database, "form");
+    const { internalId } = (replicas.get("n3") as Replica).entryOf("form") as CatalogEntry;
+    const collection = database.collection("form");
+    await collection.upsert([{ id: "a", dense_values: [1, 2] }]);
+    const bytes = encodeMessage({ epoch: 0, timeMs: 1, opId: "7".repeat(32), requests: [] });
+    bytes[0]++;
+    const end = bytes.length - 4;
+    new DataView(bytes.buffer, bytes.byteOffset).setUint32(end, crc32(bytes.subarray(0, end)), true);
+    const connection = await connect({ servers: nats.urls });
+    try {
+      const { seq } = await jetstream(connection).publish(logSubject(0, internalId), bytes);
+      await expect.poll(() => cluster.degraded(), { timeout: 20_000 }).toMatchObject({ logs_not_read: 1 });
+      // Nothing is lost meanwhile: what follows is applied when the message can be read, here because it is gone.
+      const written = collection.upsert([{ id: "b", dense_values: [1, 2] }]);
+      await (await jetstreamManager(connection)).streams.deleteMessage(logStream(0), seq);
+      await written;
+      expect([collection.has("a"), collection.has("b")]).toEqual([true, true]);
+      await expect
+        .poll(() => cluster.degraded() ?? {}, { timeout: 20_000 })
+        .not.toHaveProperty("logs_not_read");
+    } finally {
+      await connection.close();
+      await database.close();
+    }
+  }, 60_000);
 });

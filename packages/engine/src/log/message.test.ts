@@ -76,7 +76,7 @@ describe("[L1] messages as bytes", () => {
     );
   });
 
-  it("of a form that only later programs know are told from damaged ones", () => {
+  it("[Y14] of a form that only later programs know are told from damaged ones", () => {
     const bytes = encodeMessage({ epoch: 0, timeMs: 1, opId: "0".repeat(32), requests: [] });
     bytes[0] = 2;
     const end = bytes.length - 4;
