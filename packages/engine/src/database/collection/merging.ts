@@ -142,11 +142,12 @@ export class Merging {
       const own = key === undefined ? undefined : storedAt(ours, readU32Key(key));
       const their = change.ordinal === undefined ? undefined : storedAt(theirs, change.ordinal);
       if (isSame(ours, own, theirs, their)) continue;
-      const before = change.before === undefined ? undefined : storedAt(theirs, change.before);
+      const isAdded = change.before === undefined;
+      const before = () => (change.before === undefined ? undefined : storedAt(theirs, change.before));
       const isUntouched =
-        own === undefined ? before === undefined : own.ordinal < end || isSame(ours, own, theirs, before);
+        own === undefined ? isAdded : own.ordinal < end || isSame(ours, own, theirs, before());
       if (!isUntouched) {
-        const did = own === undefined ? "removed" : before === undefined ? "added" : "changed";
+        const did = own === undefined ? "removed" : isAdded ? "added" : "changed";
         conflicts.push({ id: change.id, ours: did, theirs: change.op });
         if (onConflict !== "theirs") continue;
       }
@@ -193,8 +194,10 @@ function isSame(
   their: StoredAt | undefined,
 ): boolean {
   if (own === undefined || their === undefined) return own === their;
-  const [a, b] = [contentOf(ours, own), contentOf(theirs, their)];
-  return compareBytes(a.content, b.content) === 0 && compareBytes(a.dense, b.dense) === 0;
+  const [a, b] = [own, their].map(({ record }) => new RecordReader(record).content);
+  // Most differ here, and their vectors need not be read.
+  if (compareBytes(a, b) !== 0) return false;
+  return compareBytes(contentOf(ours, own).dense, contentOf(theirs, their).dense) === 0;
 }
 
 function mergeConflict(conflicts: readonly Conflict[]): QuiverError {
