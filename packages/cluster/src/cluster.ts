@@ -10,6 +10,7 @@
 // a node that does (healing.ts). Where two nodes have the same position and another hash, they have applied different logs: the collection
 // takes no writes from then on, and says so.
 
+import { setTimeout as delay } from "node:timers/promises";
 import type { JsMsg } from "@nats-io/jetstream";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
 import {
@@ -72,6 +73,8 @@ const attemptMs = 2_000;
 /** A write that is in the log, and not applied here by then, is answered. */
 const applyMs = 30_000;
 const noteMs = 1_000;
+/** How long a request waits for the rest of a copy. */
+const wholeMs = 5_000;
 /** For so long a collection stays that has moved to other nodes. */
 const movedMs = 3_000;
 
@@ -125,7 +128,7 @@ export class Cluster implements ReplicatedLog {
 
   async start(replica: Replica): Promise<void> {
     this.#replica = replica;
-    await this.#identify();
+    const isNew = await this.#identify();
     const { log, version, url } = this.#options;
     this.#cursors = new Cursors(replica.notes, this.identity.logs);
     this.#divergence = new Divergence(replica.notes);
@@ -150,7 +153,10 @@ export class Cluster implements ReplicatedLog {
     );
     this.#catalog = new CatalogLog(this.connection, replica, this.publisher, log);
     await this.#catalog.start();
-    if (replica.nodes().get(this.node) !== url)
+    // One that was removed serves what others do not have yet.
+    const isNeeded = () => replica.entries().some(({ replicas }) => replicas?.includes(this.node));
+    const isLeaving = replica.isRemoved(this.node) && !isNew && isNeeded();
+    if (!isLeaving && replica.nodes().get(this.node) !== url)
       await this.#catalog.change({
         kind: "joinNode",
         node: this.node,
@@ -178,8 +184,8 @@ export class Cluster implements ReplicatedLog {
     log.info({ node: this.node, cluster: this.identity.id, version }, "the node has joined its cluster");
   }
 
-  /** @throws data_directory_foreign */
-  async #identify(): Promise<void> {
+  /** @returns whether the data directory is new @throws data_directory_foreign */
+  async #identify(): Promise<boolean> {
     const noted = this.#replica.notes.get("identity") as { cluster: string; node: string } | undefined;
     const own = { cluster: this.identity.id, node: this.node };
     if (noted === undefined && !this.#replica.isEmpty)
@@ -189,6 +195,7 @@ export class Cluster implements ReplicatedLog {
     if (noted !== undefined && noted.node !== own.node)
       throw foreign(`belongs to the node '${noted.node}', not to '${own.node}'`);
     if (noted === undefined) await this.#replica.notes.put("identity", own);
+    return noted === undefined;
   }
 
   /** Compares the log with what this node had read of it. */
@@ -498,7 +505,26 @@ export class Cluster implements ReplicatedLog {
     const catalog = `c${this.#catalog.position}`;
     if (internalId === undefined) return catalog;
     const log = logOf(internalId, this.identity.logs);
-    return `${catalog},${log}-${this.#readers[log].position}`;
+    // A write is answered when it is applied, which can be before messages of other collections that were read with it.
+    const applied = this.#histories.get(internalId)?.last.position ?? 0;
+    return `${catalog},${log}-${Math.max(this.#readers[log].position, applied)}`;
+  }
+
+  /**
+   * Resolves when what this node has of a collection is whole; undefined if it is. While it is copied, messages that came meanwhile are missing.
+   * @throws not_ready if that takes long
+   */
+  whole(internalId: string): Promise<void> | undefined {
+    const isPart = () => this.#healing.isWanted(internalId) && this.#replica.serves(internalId);
+    if (!isPart()) return undefined;
+    return (async () => {
+      const until = performance.now() + wholeMs;
+      while (isPart()) {
+        if (performance.now() > until)
+          throw notServed("lacks a part of the collection", "the copy is not complete");
+        await delay(20);
+      }
+    })();
   }
 
   /**
@@ -604,12 +630,13 @@ export class Cluster implements ReplicatedLog {
 
   /** What is wrong, in numbers; undefined if nothing is. */
   degraded(): object | undefined {
-    const missing = this.#replica.nodes().size - this.living().length - 1;
+    const there = new Set([this.node, ...this.living().map(({ node }) => node)]);
+    const missing = [...this.#replica.nodes().keys()].filter((node) => !there.has(node)).length;
     const broken = Object.keys(this.#broken()).length;
     const logs = this.#readers.filter((_, log) => this.#lag.isBehind(log)).length;
     const failing = [this.#catalog, ...this.#readers].filter(({ isFailing }) => isFailing).length;
     const isRemoved = this.#replica.isRemoved(this.node);
-    const isWhole = !isRemoved && missing <= 0 && broken === 0 && logs === 0 && failing === 0;
+    const isWhole = !isRemoved && missing === 0 && broken === 0 && logs === 0 && failing === 0;
     if (isWhole && this.#divergence.size === 0 && this.publisher.isAnswered) return undefined;
     return {
       ...(isRemoved && { removed: true }),

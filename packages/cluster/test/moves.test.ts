@@ -116,9 +116,23 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
       await start(4);
       const { nodes: known } = await ask<ClusterStatus>(1, "GET", "/cluster/status");
       expect(known.map(({ node }) => node).sort()).toEqual(["n2", "n3", "n4", "n5"]);
+      // Of some collections one node has the only copy: it must come back to give it away.
+      const solos: string[] = [];
+      while (!(await replicas(1))[solos.at(-1) ?? ""]?.includes("n3")) {
+        const name = `solo${solos.length}`;
+        const config = { replication_factor: 1 };
+        await all.createCollection({ name, tf_idf_options: { enabled: true }, config });
+        solos.push(name);
+      }
+      const solo = solos.at(-1) as string;
+      await all.collection(solo).upsert({ id: "only", text: "x" });
       await ask(1, "POST", "/cluster/remove/n3");
+      await stop(2);
+      await start(2);
       await Promise.race([without(2, 1).toBe(true), failing]);
       await stop(2);
+      expect(await all.collection(solo).has("only")).toBe(true);
+      for (const name of solos) await all.deleteCollection(name);
     } finally {
       isOver = true;
     }

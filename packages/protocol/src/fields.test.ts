@@ -60,7 +60,8 @@ describe("unknown fields", () => {
     expect(thrown.message).toContain("vectors[0].metadta is not a known field; did you mean `metadata`?");
     expect(thrown.details).toEqual({
       path: "vectors[0].metadta",
-      expected: "one of id, document_id, dense_values, sparse_indices, sparse_values, text, metadata",
+      expected:
+        "one of id, document_id, dense_values, sparse_indices, sparse_values, text, metadata, if_match, if_absent",
       suggestion: "metadata",
     });
   });

@@ -128,7 +128,7 @@ export const limits = {
   /** How long a reader of changes may wait for a write. */
   changesWaitMsMax: 30_000,
   /** Earlier versions that are open for searches at a time. */
-  pastVersionsMax: 8,
+  pastVersionsMax: 16,
 
   /** Bytes of encoded records in one group commit; a larger request commits alone. */
   groupCommitBytesMax: 32 * 1024 * 1024,

@@ -102,7 +102,9 @@ export class ClusterSide {
    */
   before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
     const entry = this.#entryOf(params);
-    const seen = this.#seen(headers, entry?.internalId);
+    const whole = () => (entry === undefined ? undefined : this.#cluster.whole(entry.internalId));
+    const reached = this.#seen(headers, entry?.internalId);
+    const seen = reached === undefined ? whole() : reached.then(whole);
     if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});

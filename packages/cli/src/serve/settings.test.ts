@@ -91,6 +91,7 @@ it("takes every setting from each of the three sources", () => {
     clusterMonitor: ["http://a:8222", ["http://a:8222"]],
     clusterLogs: ["4", 4],
     logKeep: ["2h", 7_200_000],
+    replaceAfter: ["20m", 1_200_000],
     allowUnverifiedSync: ["true", true],
   };
   expect(Object.keys(samples).sort()).toEqual(settings.map(({ key }) => key).sort());
