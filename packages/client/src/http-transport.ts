@@ -98,7 +98,6 @@ export type RetryEvent = {
 
 type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
 
-/** Sends requests to a server. One per client; its only state is its settings. */
 /** Where a request goes, and whether it may be sent again. */
 export type Endpoint = {
   readonly method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -107,6 +106,7 @@ export type Endpoint = {
   readonly done?: ErrorCode;
 };
 
+/** Sends requests to a server, or to the nodes of a cluster. One per client. */
 export class HttpTransport implements Transport {
   /** Addresses of the server, or of the nodes of a cluster. */
   readonly #urls: readonly URL[];

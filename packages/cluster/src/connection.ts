@@ -68,12 +68,12 @@ export type Connection = {
 };
 
 const replicas = 3;
-/** A node that tells nothing for this long is not alive. */
 /**
  * A reader asks servers for a consumer again after so long: until a leader is elected nobody answers. With 5 s, writes stood still for up to 15 s
  * when a server was killed; with 1 s, for up to 9 s.
  */
 const apiMs = 1_000;
+/** A node that tells nothing for this long is not alive. */
 export const aliveMs = 5_000;
 /** The same message, published again within this time, is dropped by the server. */
 const duplicateWindowMs = 120_000;

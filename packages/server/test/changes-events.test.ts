@@ -24,7 +24,7 @@ async function* events(query: string, headers: Record<string, string> = {}, cut 
     headers: { authorization: `Bearer ${adminKey}`, accept: "text/event-stream", ...headers },
     signal: stop.signal,
   });
-  expect(response.status).toBe(200);
+  expect(response.status, response.ok ? "" : await response.clone().text()).toBe(200);
   expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
   let text = "";
   let read = 0;
@@ -168,7 +168,9 @@ test("[V13] a stream ends when its key is revoked", async () => {
 
 test.skipIf(inCluster)("[V13] streams do not hold up a stop, and 300 of them hold up nobody", async () => {
   const open = Array.from({ length: 300 }, () => events("?since=0"));
-  await Promise.all(open.map((stream) => stream.next()));
+  // All at once would be more work than a busy machine can begin soon, and some would be 503.
+  for (let at = 0; at < open.length; at += 25)
+    await Promise.all(open.slice(at, at + 25).map((stream) => stream.next()));
   expect((await server.call("getVector", { ...c, vector_id: "b1" })).status).toBe(200);
   const ends = Promise.all(
     open.map(async (stream) => {
