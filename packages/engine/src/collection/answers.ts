@@ -16,6 +16,7 @@ import {
   fromHex,
   readU53,
   text,
+  toHex,
   u53Key,
   utf8,
 } from "../base/bytes.ts";
@@ -39,9 +40,7 @@ export function fingerprintOf(parts: object, batch: Uint8Array = emptyBytes): st
     .sha256()
     .update(utf8(JSON.stringify(parts)))
     .update(batch);
-  return Array.from(hash.digest().subarray(0, fingerprintBytes), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
+  return toHex(hash.digest().subarray(0, fingerprintBytes));
 }
 
 /** The answer to an earlier write with this key; undefined: there was none in the last day. @throws idempotency_key_reused */

@@ -6,8 +6,8 @@ import { limits } from "@quiverdb/protocol/limits";
 import type { Store, Writer } from "../storage/store.ts";
 
 /**
- * Maximum number of ids in one write: each changes a different page, and the store keeps changed pages in memory until the end of the
- * write.
+ * Bytes that one id or document counts for in a write: each changes a different page, and the store keeps changed pages in memory until
+ * the end of the write.
  */
 export const pageBytes = 4096;
 
