@@ -236,11 +236,23 @@ export class ByteWriter {
     }
   }
 
+  /** Writes integers of 32 bits. */
+  u32s({ buffer, byteOffset, byteLength }: Uint32Array): void {
+    this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+  }
+
   /** Writes numbers as 32-bit floats. */
   f32s(values: ArrayLike<number>): void {
-    const { buffer, byteOffset, byteLength } =
-      values instanceof Float32Array ? values : new Float32Array(values);
-    this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+    if (values instanceof Float32Array) {
+      const { buffer, byteOffset, byteLength } = values;
+      this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+      return;
+    }
+    // `new Float32Array(values)` takes 50 ns for each number of an array.
+    const at = this.#room(4 * values.length);
+    const { buffer, byteOffset } = this.#bytes;
+    const view = new DataView(buffer, byteOffset + at, 4 * values.length);
+    for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i], true);
   }
 
   /** The bytes, in a buffer that may have room for more; nobody else has it. */

@@ -36,7 +36,7 @@ export type RecordContent = {
   id: string;
   documentId: string | null;
   dense: ArrayLike<number> | null;
-  sparse: { indices: ArrayLike<number>; values: ArrayLike<number> } | null;
+  sparse: { indices: Uint32Array; values: Float64Array } | null;
   /** Raw text, or the processed words joined by spaces if the collection does not store raw texts. */
   text: { kind: "raw" | "processed"; value: string } | null;
   metadataJson: string | null;
@@ -73,7 +73,7 @@ export function writeUpsert(out: ByteWriter, record: RecordContent): void {
       () => `${sparse.indices.length} sparse indices have ${sparse.values.length} values`,
     );
     out.u32(sparse.indices.length);
-    out.bytes(new Uint8Array(Uint32Array.from(sparse.indices).buffer));
+    out.u32s(sparse.indices);
     out.f32s(sparse.values);
   }
   invariant(out.length > contentAt, () => `the record '${record.id}' has no content bytes`);

@@ -62,23 +62,30 @@ export function sortSparse(
   invariant(count === values.length, () => `${path}: ${count} indices and ${values.length} values`);
   if (count > limits.sparseEntriesMax)
     throw invalid(path, `has ${count} entries, at most ${limits.sparseEntriesMax} are allowed.`);
+  // `new Uint32Array(array)` takes 50 ns for each number of an array, and these loops 10.
+  const sorted = { indices: new Uint32Array(count), values: new Float64Array(count) };
   let ascending = true;
   let previous = -1;
   for (let i = 0; i < count; i++) {
     const index = indices[i];
-    if (!Number.isInteger(index) || index < 0 || index > 0xffff_ffff)
+    const kept = index >>> 0;
+    if (kept !== index)
       throw invalid(`${indicesPath}[${i}]`, `is ${index}; expected an integer from 0 to 4294967295.`);
-    if (index <= previous) ascending = false;
-    previous = index;
+    if (kept <= previous) ascending = false;
+    sorted.indices[i] = kept;
+    previous = kept;
   }
-  const wrong = firstNotFloat(values);
-  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
-  if (ascending) return { indices: new Uint32Array(indices), values: new Float64Array(values) };
+  for (let i = 0; i < count; i++) {
+    const value = values[i];
+    if (typeof value !== "number" || !Number.isFinite(Math.fround(value)))
+      throw invalid(`${path}[${i}]`, `is ${value}; ${finiteFloat}`);
+    sorted.values[i] = value;
+  }
+  if (ascending) return sorted;
   // An index and its position are one number below 2^53: numbers without a comparison function are sorted several times as fast.
   const keys = new Float64Array(count);
   for (let i = 0; i < count; i++) keys[i] = indices[i] * positions + i;
   keys.sort();
-  const sorted = { indices: new Uint32Array(count), values: new Float64Array(count) };
   for (let i = 0; i < count; i++) {
     const index = Math.floor(keys[i] / positions);
     const at = keys[i] - index * positions;
