@@ -270,6 +270,6 @@ export class PostingIndex {
     this.#segments.checkArenas();
     this.#buffers.check();
     const isMerged = (segment: Segment) => this.#segments.isMerged(segment);
-    checkParts(this.#parts, this.frozenEnd, isMerged, this.#options.impactOf);
+    checkParts(this.#parts, this.frozenEnd, isMerged, this.#options.formulaOf);
   }
 }

@@ -15,6 +15,7 @@ import type { SharedParts } from "../inverted/attached-parts.ts";
 import { postingsOf } from "../inverted/check.ts";
 import type { CheckpointData } from "../inverted/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../inverted/posting-index.ts";
+import { weightFormula } from "../inverted/query.ts";
 import { assertSparse, SparseReader } from "./sparse-reader.ts";
 
 export type SparseOptions = ArenaOptions & {
@@ -148,5 +149,5 @@ export class SparseIndex implements Index {
 }
 
 function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {
-  return { ...options, isText: false, levels: levels - 1, impactOf: () => (weight) => weight };
+  return { ...options, isText: false, levels: levels - 1, formulaOf: () => weightFormula };
 }
