@@ -46,6 +46,12 @@ export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
   return (ordinal) => allowed.has(ordinal) && visible(ordinal);
 }
 
+/**
+ * How much time there is: records are changing, and only what was begun goes on; none is for the moment; or none was for a while, and what
+ * only makes searches faster is worth its time.
+ */
+export type Leisure = "busy" | "idle" | "resting";
+
 /** The operations of every index, besides adding and searching records of its own kind. */
 export interface Index {
   /** What searches of the thread that owns the index read; absent: the index itself. */
@@ -68,10 +74,10 @@ export interface Index {
   readonly isPostponed?: boolean;
   /**
    * Does deferred work, such as merging, for about this many postings; absent if there is never any. Does not change results.
-   * @param isResting whether nothing has changed for a while: what only makes searches faster is worth its time then. Default: false
+   * @param leisure default: idle
    * @returns whether there is more to do
    */
-  tidy?(postings: number, isResting?: boolean): boolean;
+  tidy?(postings: number, leisure?: Leisure): boolean;
   /** Bytes that the index holds in memory; pages that were never written do not count. */
   readonly memoryBytes: number;
   /** Bytes that it would hold right after a checkpoint and a restore, before searches and background work. */

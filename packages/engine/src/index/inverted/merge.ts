@@ -6,6 +6,7 @@
 
 import { kinds, segmentRecordsMax } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import type { Leisure } from "../contract.ts";
 import { closedIn } from "./freezing.ts";
 import type { Formula } from "./query.ts";
 import type { Segment } from "./segment.ts";
@@ -210,9 +211,6 @@ export class Merge {
 const fullShare = 7 / 8;
 const full = fullShare * segmentRecordsMax;
 const smallSegmentsMin = 8;
-
-/** How much time there is: records are changing, none is for the moment, or none was for a while. */
-export type Leisure = "busy" | "idle" | "resting";
 
 /**
  * The adjacent segments of the next merge: enough to make a full one; or eight, none of them longer than the others together, so that a

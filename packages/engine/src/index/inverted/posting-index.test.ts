@@ -440,7 +440,7 @@ test("at rest, what fits into one segment is merged where there is memory for it
     const { memoryBytes } = index;
     asked.length = 0;
     let steps = 0;
-    while (index.tidy(1_000, true)) steps++;
+    while (index.tidy(1_000, "resting")) steps++;
     expect(steps > 5).toBe(isThere);
     expect(asked.length).toBeGreaterThan(0);
     if (!isThere) expect(index.memoryBytes).toBe(memoryBytes);

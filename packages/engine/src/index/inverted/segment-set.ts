@@ -6,8 +6,9 @@
 import { failpoint } from "../../base/failpoint.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
+import type { Leisure } from "../contract.ts";
 import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
-import { type Leisure, Merge, toMerge } from "./merge.ts";
+import { Merge, toMerge } from "./merge.ts";
 import type { OwnedParts } from "./posting-parts.ts";
 import type { Formula } from "./query.ts";
 import { Segment, type SegmentState } from "./segment.ts";

@@ -9,7 +9,7 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { Index } from "../contract.ts";
+import type { Index, Leisure } from "../contract.ts";
 import type { ArenaOptions } from "../inverted/arena.ts";
 import type { SharedParts } from "../inverted/attached-parts.ts";
 import { postingsOf } from "../inverted/check.ts";
@@ -73,8 +73,8 @@ export class SparseIndex implements Index {
   // ---- Memory and checkpoints
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
-  tidy(postings: number, isResting = false): boolean {
-    return this.#postings.tidy(postings, isResting);
+  tidy(postings: number, leisure?: Leisure): boolean {
+    return this.#postings.tidy(postings, leisure);
   }
 
   /** Records of segments that are new or closed since the last checkpoint of the index. */
