@@ -36,7 +36,7 @@ export type RecordContent = {
   id: string;
   documentId: string | null;
   dense: ArrayLike<number> | null;
-  sparse: { indices: Uint32Array; values: Float64Array } | null;
+  sparse: { indices: ArrayLike<number>; values: ArrayLike<number> } | null;
   /** Raw text, or the processed words joined by spaces if the collection does not store raw texts. */
   text: { kind: "raw" | "processed"; value: string } | null;
   metadataJson: string | null;

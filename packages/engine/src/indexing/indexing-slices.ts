@@ -214,7 +214,8 @@ export class IndexingSlices {
     const leisure = this.#rest.leisureAt(version);
     const beganMs = performance.now();
     const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, leisure));
-    if (leisure === "resting") this.#rest.spent(performance.now() - beganMs, isMore ? undefined : indexesOf(updaters));
+    if (leisure === "resting")
+      this.#rest.spent(performance.now() - beganMs, isMore ? undefined : indexesOf(updaters));
     return isMore;
   }
 

@@ -13,8 +13,8 @@ test("sparse vectors are sorted by index, values as given; a repeated index is r
       const repeated = given.indices.some((index, i) => given.indices.indexOf(index) < i);
       if (!repeated) {
         const { indices, values } = sortSparse(given, "sparse_values");
-        expect([...indices]).toEqual(sorted.map(([index]) => index));
-        expect([...values]).toEqual(sorted.map(([, value]) => value));
+        expect(Array.from(indices)).toEqual(sorted.map(([index]) => index));
+        expect(Array.from(values)).toEqual(sorted.map(([, value]) => value));
         return;
       }
       let message = "";
