@@ -282,12 +282,18 @@ export class RecordReader {
   }
 
   get text(): RecordContent["text"] {
+    const found = this.textBytes;
+    return found && { kind: found.kind, value: lenientText(found.bytes) };
+  }
+
+  /** The same in UTF-8. */
+  get textBytes(): { kind: "raw" | "processed"; bytes: Uint8Array } | null {
     const raw = (this.#flags & has.rawText) !== 0;
     if (!raw && !(this.#flags & has.processedText)) return null;
     const at = this.#textAt;
     return {
       kind: raw ? "raw" : "processed",
-      value: this.#textOf(at + 4, at + 4 + readU32LE(this.#bytes, at)),
+      bytes: this.#bytes.subarray(at + 4, at + 4 + readU32LE(this.#bytes, at)),
     };
   }
 

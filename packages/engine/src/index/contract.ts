@@ -29,6 +29,8 @@ export type Candidates = Scored;
 
 /** A text as it is stored: as it was written, or its words with a space between. */
 export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
+/** The same in UTF-8. */
+export type StoredTextBytes = { readonly kind: StoredText["kind"]; readonly bytes: Uint8Array };
 
 /**
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
