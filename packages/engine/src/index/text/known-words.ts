@@ -8,7 +8,6 @@
 
 import { lenientText } from "../../base/bytes.ts";
 import { Growable } from "../../base/growable.ts";
-import { invariant } from "../../base/invariant.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 
 /** In place of a number: the word has no term, or no form. */
@@ -20,6 +19,14 @@ const slotsMin = 1_024;
 
 /** Slots in which a word is searched. With half of the slots free, few words need more than ten. */
 const probesMax = 64;
+
+/** Columns of a word: its hash, where its bytes begin and end, and the numbers of its term and form. */
+const hashColumn = 0;
+const beginColumn = 1;
+const endColumn = 2;
+const termColumn = 3;
+const formColumn = 4;
+const columns = 5;
 
 /** Names that have the number of their place. */
 class Names {
@@ -40,11 +47,8 @@ export class KnownWords {
   readonly #forms = new Names();
   /** By slot: the number of its word, from 1; 0: the slot is free. At least half of the slots are free. */
   #slots = new Uint32Array(slotsMin);
-  /** By word: its hash, where its bytes end, and the numbers of its term and form. */
-  readonly #hashes = new Growable(Uint32Array);
-  readonly #ends = new Growable(Uint32Array);
-  readonly #termOf = new Growable(Uint32Array);
-  readonly #formOf = new Growable(Uint32Array);
+  /** Of each word, side by side, because the table is larger than a cache: see the names of these columns. */
+  readonly #words = new Growable(Uint32Array);
   /** Of all words, one after the other. */
   readonly #bytes = new Growable(Uint8Array);
 
@@ -68,21 +72,21 @@ export class KnownWords {
 
   /** Whether there is so much that it is time to begin anew. */
   get isFull(): boolean {
-    return this.#hashes.length >= wordsMax || this.terms.length >= 2 * wordsMax;
+    return this.#words.length >= columns * wordsMax || this.terms.length >= 2 * wordsMax;
   }
 
   /** The number of a word that is remembered, or -1. @param hash of its bytes (`hashed`) */
   find(text: Uint8Array, begin: number, end: number, hash: number): number {
     const slots = this.#slots;
-    const ends = this.#ends.values;
-    const hashes = this.#hashes.values;
+    const words = this.#words.values;
     const bytes = this.#bytes.values;
     for (let probe = 0; probe < probesMax; probe++) {
       const word = slots[(hash + probe) & (slots.length - 1)] - 1;
       if (word < 0) return -1;
-      if (hashes[word] !== hash) continue;
-      const first = word === 0 ? 0 : ends[word - 1];
-      if (ends[word] - first !== end - begin) continue;
+      const of = columns * word;
+      if (words[of + hashColumn] !== hash) continue;
+      const first = words[of + beginColumn];
+      if (words[of + endColumn] - first !== end - begin) continue;
       let at = begin;
       while (at < end && bytes[first + at - begin] === text[at]) at++;
       if (at === end) return word;
@@ -92,11 +96,11 @@ export class KnownWords {
 
   /** The number of the term of a remembered word, or `absent`. */
   termOf(word: number): number {
-    return this.#termOf.values[word];
+    return this.#words.values[columns * word + termColumn];
   }
 
   formOf(word: number): number {
-    return this.#formOf.values[word];
+    return this.#words.values[columns * word + formColumn];
   }
 
   /** Analyses a word, which is no run, and remembers it if it finds a free slot: it is the last one then. */
@@ -106,15 +110,15 @@ export class KnownWords {
       term: term === "" ? absent : this.#terms.numberOf(term),
       form: form === "" ? absent : this.#forms.numberOf(form),
     };
-    const word = this.#hashes.length;
+    const word = this.#words.length / columns;
     if (2 * (word + 1) > this.#slots.length) this.#grow();
     if (!this.#enter(word, hash)) return numbers;
-    this.#hashes.push(hash);
-    for (let at = begin; at < end; at++) this.#bytes.push(text[at]);
-    this.#ends.push(this.#bytes.length);
-    this.#termOf.push(numbers.term);
-    this.#formOf.push(numbers.form);
-    invariant(this.#ends.length === this.#hashes.length, "a word is remembered in some columns only");
+    const first = this.#bytes.length;
+    this.#bytes.reserve(end - begin);
+    this.#bytes.values.set(text.subarray(begin, end), first);
+    this.#bytes.length += end - begin;
+    for (const value of [hash, first, this.#bytes.length, numbers.term, numbers.form])
+      this.#words.push(value);
     return numbers;
   }
 
@@ -132,7 +136,9 @@ export class KnownWords {
 
   #grow(): void {
     this.#slots = new Uint32Array(2 * this.#slots.length);
-    for (let word = 0; word < this.#hashes.length; word++) this.#enter(word, this.#hashes.values[word]);
+    const { values, length } = this.#words;
+    for (let word = 0; word < length / columns; word++)
+      this.#enter(word, values[columns * word + hashColumn]);
   }
 }
 

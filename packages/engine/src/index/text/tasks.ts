@@ -1,11 +1,11 @@
 // Which task does a text index give to builders? The analysis of the texts of many records.
 
 import type { TextLanguage } from "@quiverdb/protocol/shapes/index-definition";
-import { lenientText, utf8 } from "../../base/bytes.ts";
+import { lenientText } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
 import { type Analyzer, createAnalyzer } from "../../text/analyzer.ts";
-import { tokenizeInSteps, tokenizeProcessed } from "../../text/tokenize.ts";
+import { processedText, tokenizeInSteps, tokenizeProcessed } from "../../text/tokenize.ts";
 import type { Task, TextOf } from "../builders.ts";
 import type { StoredText, StoredTextBytes } from "../contract.ts";
 import type { StoredRecords } from "../kind.ts";
@@ -42,7 +42,7 @@ function* wordsOfRecords(
 
 /** The words of a text in UTF-8, with a space between. */
 function* processed({ kind, bytes }: StoredTextBytes): Steps<Uint8Array> {
-  return kind === "processed" ? bytes : utf8((yield* tokenizeInSteps(lenientText(bytes))).join(" "));
+  return kind === "processed" ? bytes : yield* processedText(lenientText(bytes));
 }
 
 /** The words that this thread knows, by language and stop words; a thread has few of them at a time. */
