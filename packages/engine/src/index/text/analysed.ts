@@ -32,6 +32,8 @@ export type AnalysedTexts = {
   readonly forms: string;
 };
 
+const slotsMin = 1_024;
+
 /** Words of a long text that are analysed at a step. */
 const wordsPerStep = 1_024;
 
@@ -53,31 +55,9 @@ export function* analyseTexts(
   for (const [ordinal, made] of texts) {
     const text = yield* made;
     counts.begin(ordinal);
-    let place = 0;
-    let left = wordsPerStep;
     for (let begin = 0; begin < text.length; ) {
-      if (left-- === 0) {
-        left = wordsPerStep;
-        yield;
-      }
-      let hash = hashBegin;
-      let end = begin;
-      for (; end < text.length && text[end] !== space; end++) hash = Math.imul(hash ^ text[end], hashFactor);
-      hash = hashed(hash);
-      const word = words.find(text, begin, end, hash);
-      if (word >= 0) counts.take(words.termOf(word), words.formOf(word), place++);
-      else if (text[begin] >= runByteMin && isRun(lenientText(text.subarray(begin, end)))) {
-        const run = lenientText(text.subarray(begin, end));
-        const first = place;
-        counts.length += analyzer.read([run], (term, _form, at) =>
-          counts.takeTerm(words.termNumberOf(term), first + at),
-        );
-        place += placesOfRun(run);
-      } else {
-        const { term, form } = words.learn(text, begin, end, hash);
-        counts.take(term, form, place++);
-      }
-      begin = end + 1;
+      if (begin > 0) yield;
+      begin = takeWords(text, begin, analyzer, words, counts);
     }
     counts.end();
     yield;
@@ -85,10 +65,38 @@ export function* analyseTexts(
   return counts.all();
 }
 
+/** Counts some words of a text. @returns where the next one begins */
+function takeWords(
+  text: Uint8Array,
+  from: number,
+  analyzer: Analyzer,
+  words: KnownWords,
+  counts: TextCounts,
+): number {
+  let begin = from;
+  for (let left = wordsPerStep; left > 0 && begin < text.length; left--) {
+    let fnv = hashBegin;
+    let end = begin;
+    for (; end < text.length && text[end] !== space; end++) fnv = Math.imul(fnv ^ text[end], hashFactor);
+    const hash = hashed(fnv);
+    const word = words.find(text, begin, end, hash);
+    if (word >= 0) counts.take(words.termOf(word), words.formOf(word));
+    else if (text[begin] >= runByteMin && isRun(lenientText(text.subarray(begin, end))))
+      counts.takeRun(lenientText(text.subarray(begin, end)), analyzer);
+    else {
+      const { term, form } = words.learn(text, begin, end, hash);
+      counts.take(term, form);
+    }
+    begin = end + 1;
+  }
+  return begin;
+}
+
 /** The columns of a batch as they are filled. */
 class TextCounts {
-  /** Of the record, as reported by `Analyzer.read`. */
-  length = 0;
+  /** Of the record: its length as reported by `Analyzer.read`, and the place of its next word. */
+  #length = 0;
+  #place = 0;
   readonly #words: KnownWords;
   readonly #hasPositions: boolean;
   readonly #terms = new BatchNames();
@@ -117,15 +125,17 @@ class TextCounts {
 
   begin(ordinal: number): void {
     this.#ordinals.push(ordinal);
-    this.length = 0;
+    this.#length = 0;
+    this.#place = 0;
   }
 
   /** A word of the record. @param term, form numbers of known-words.ts */
-  take(term: number, form: number, place: number): void {
+  take(term: number, form: number): void {
     if (term !== absent) {
-      this.length++;
-      this.takeTerm(term, place);
+      this.#length++;
+      this.#takeTerm(term, this.#place);
     }
+    this.#place++;
     if (form === absent) return;
     const formPlace = this.#forms.placeOf(form);
     if (this.#isOfRecord(this.#formEntryOf, formPlace, this.#formBegins)) return;
@@ -133,7 +143,14 @@ class TextCounts {
     this.#formEntryOf.values[formPlace] = this.#formEntries.length;
   }
 
-  takeTerm(term: number, place: number): void {
+  takeRun(run: string, analyzer: Analyzer): void {
+    this.#length += analyzer.read([run], (term, _form, at) =>
+      this.#takeTerm(this.#words.termNumberOf(term), this.#place + at),
+    );
+    this.#place += placesOfRun(run);
+  }
+
+  #takeTerm(term: number, place: number): void {
     const termPlace = this.#terms.placeOf(term);
     if (!this.#isOfRecord(this.#entryOf, termPlace, this.#begins)) {
       this.#entries.push(termPlace);
@@ -156,7 +173,7 @@ class TextCounts {
   /** Ends the record. */
   end(): void {
     if (this.#hasPositions) this.#placeOccurrences();
-    this.#lengths.push(this.length);
+    this.#lengths.push(this.#length);
     this.#begins.push(this.#entries.length);
     this.#formBegins.push(this.#formEntries.length);
   }
@@ -193,28 +210,50 @@ class TextCounts {
   }
 }
 
-/** The names of a batch, in the order in which they are first met. */
+/**
+ * The names of a batch, in the order in which they are first met. A hash table with linear probing: by number of all names, a column would be
+ * far longer than a cache, and new memory for each batch.
+ */
 class BatchNames {
-  /** By number of a name: 1 + its place. */
-  #placeOf = new Uint32Array(1_024);
+  /** Pairs, at most half of which are taken: 1 + the number of a name, and its place. */
+  #slots = new Uint32Array(2 * slotsMin);
   readonly #numbers = new Growable(Uint32Array);
 
   placeOf(number: number): number {
-    if (number >= this.#placeOf.length) {
-      const larger = new Uint32Array(2 * number);
-      larger.set(this.#placeOf);
-      this.#placeOf = larger;
-    }
-    if (this.#placeOf[number] === 0) {
-      this.#numbers.push(number);
-      this.#placeOf[number] = this.#numbers.length;
-    }
-    return this.#placeOf[number] - 1;
+    const slot = this.#slotOf(number);
+    if (this.#slots[slot] !== 0) return this.#slots[slot + 1];
+    const place = this.#numbers.length;
+    this.#slots[slot] = number + 1;
+    this.#slots[slot + 1] = place;
+    this.#numbers.push(number);
+    if (4 * this.#numbers.length > this.#slots.length) this.#grow();
+    return place;
+  }
+
+  /** Where a number is, or would go. */
+  #slotOf(number: number): number {
+    const mask = this.#slots.length - 2;
+    let slot = (2 * (Math.imul(number, 0x9e3779b1) >>> 9)) & mask;
+    while (this.#slots[slot] !== 0 && this.#slots[slot] !== number + 1) slot = (slot + 2) & mask;
+    return slot;
+  }
+
+  #grow(): void {
+    const before = this.#slots;
+    this.#slots = new Uint32Array(2 * before.length);
+    for (let at = 0; at < before.length; at += 2)
+      if (before[at] !== 0) {
+        const slot = this.#slotOf(before[at] - 1);
+        this.#slots[slot] = before[at];
+        this.#slots[slot + 1] = before[at + 1];
+      }
   }
 
   joined(names: readonly string[]): string {
     const { values, length } = this.#numbers;
-    return Array.from({ length }, (_, place) => names[values[place]]).join("\n");
+    let joined = length === 0 ? "" : names[values[0]];
+    for (let place = 1; place < length; place++) joined += `\n${names[values[place]]}`;
+    return joined;
   }
 }
 

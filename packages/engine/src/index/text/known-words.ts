@@ -84,7 +84,7 @@ export class KnownWords {
       const word = slots[(hash + probe) & (slots.length - 1)] - 1;
       if (word < 0) return -1;
       const of = columns * word;
-      if (words[of + hashColumn] !== hash) continue;
+      if ((words[of + hashColumn] | 0) !== hash) continue;
       const first = words[of + beginColumn];
       if (words[of + endColumn] - first !== end - begin) continue;
       let at = begin;
@@ -138,15 +138,18 @@ export class KnownWords {
     this.#slots = new Uint32Array(2 * this.#slots.length);
     const { values, length } = this.#words;
     for (let word = 0; word < length / columns; word++)
-      this.#enter(word, values[columns * word + hashColumn]);
+      this.#enter(word, values[columns * word + hashColumn] | 0);
   }
 }
 
-/** FNV-1a of bytes, to begin with and for each byte; `hashed` mixes the bits at the end, as MurmurHash3 does. */
-export const hashBegin = 0x811c9dc5;
+/**
+ * FNV-1a of bytes, to begin with and for each byte; `hashed` mixes the bits at the end, as MurmurHash3 does. Hashes are integers with a sign:
+ * those without one are floats to the engine, which takes several times as long.
+ */
+export const hashBegin = 0x811c9dc5 | 0;
 export const hashFactor = 0x01000193;
 
 export function hashed(fnv: number): number {
   const mixed = Math.imul(fnv ^ (fnv >>> 16), 0x85ebca6b);
-  return (mixed ^ (mixed >>> 13)) >>> 0;
+  return mixed ^ (mixed >>> 13);
 }
