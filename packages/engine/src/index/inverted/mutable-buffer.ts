@@ -127,7 +127,7 @@ export class MutableBuffer<V extends Values = Values> extends BufferReader<V> {
   readonly #ordinals: Growable<Uint32Array>;
   readonly #lengths: Growable<Uint32Array>;
   readonly #removed: Growable<Uint8Array>;
-
+  // See RecordColumns.
   readonly #ends: Growable<Uint32Array>;
   readonly #lists: Growable<Uint32Array>;
   readonly #values: Growable<V>;
@@ -177,7 +177,10 @@ export class MutableBuffer<V extends Values = Values> extends BufferReader<V> {
     return this.columns;
   }
 
-  /** Adds a record and its postings. @param onNew called with each term that is new to the buffer */
+  /**
+   * Adds a record and its postings: one after the other, which takes a tenth of the time of appending each to its list, 15 ns instead of 150 as
+   * measured with 24 million entries of learned sparse vectors (bench/sparse/splade.ts). @param onNew called with each term that is new to the buffer
+   */
   add(
     ordinal: number,
     length: number,
