@@ -141,12 +141,14 @@ function* checkVector(
     const documentProblem = idProblem(documentId);
     if (documentProblem) throw invalid(field("document_id"), documentProblem);
   }
+  // Words take several steps. Nobody can change the arrays of the caller between their check and their copy.
+  const text = yield* checkText(definition, vector.text ?? null, field("text"));
   const record: RecordContent = {
     id: vector.id,
     documentId,
     dense: checkDense(definition, vector.dense_values ?? null, field("dense_values")),
     sparse: checkSparse(definition, vector, field),
-    text: yield* checkText(definition, vector.text ?? null, field("text")),
+    text,
     metadataJson: checkMetadata(vector, field("metadata")),
   };
   if (record.dense === null && record.sparse === null && record.text === null)

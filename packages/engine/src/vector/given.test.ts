@@ -42,3 +42,8 @@ test("the longest sparse vector keeps its positions", () => {
   expect([sorted.indices[0], sorted.values[0]]).toEqual([0xffff_ffff - count + 1, count - 1]);
   expect([sorted.indices[count - 1], sorted.values[count - 1]]).toEqual([0xffff_ffff, 0]);
 });
+
+test("an index of another type is refused with its position", () => {
+  for (const index of ["5", 5n, -1, 2 ** 32, 0.5, Number.NaN, null] as never[])
+    expect(() => sortSparse({ indices: [1, index], values: [1, 1] }, "v", "i")).toThrow(/^i\[1\] is/);
+});

@@ -62,7 +62,7 @@ export function sortSparse({ indices, values }: SparseInput, path: string, indic
   let previous = -1;
   for (let i = 0; i < count; i++) {
     const index = indices[i];
-    const kept = index >>> 0;
+    const kept = typeof index === "number" ? index >>> 0 : -1;
     if (kept !== index)
       throw invalid(`${indicesPath}[${i}]`, `is ${index}; expected an integer from 0 to 4294967295.`);
     if (kept <= previous) ascending = false;
