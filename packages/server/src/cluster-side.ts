@@ -51,12 +51,14 @@ export class ClusterSide {
   passesOn(request: IncomingMessage, response: ServerResponse): boolean {
     const name = collectionOf(request.url ?? "");
     if (name === undefined || request.headers[hopHeader] !== undefined) return false;
-    const entry = this.#cluster.entryOf(name);
-    if (entry === undefined) return false;
-    const isServed = this.#cluster.serves(entry.internalId);
-    const isOfOne = ofOneNode.test(request.url ?? "");
+    const entries = this.#cluster.entriesOf(name);
+    if (entries.length === 0) return false;
+    // Of several shards, one is enough: others are asked for theirs.
+    const [entry] = entries;
+    const isServed = entries.some(({ internalId }) => this.#cluster.serves(internalId));
+    const isOfOne = entries.length === 1 && ofOneNode.test(request.url ?? "");
     if (isServed && !isOfOne) return false;
-    const able = this.#ableNodes(entry);
+    const able = this.#ableNodes(entries);
     // Of what was just restored or copied, other nodes may have nothing yet.
     const isFresh = entry.madeOn !== undefined && Date.now() - entry.createdMs < freshMs;
     const maker = isFresh ? able.find(({ node }) => node === entry.madeOn) : undefined;
@@ -68,21 +70,24 @@ export class ClusterSide {
     return true;
   }
 
-  /** The other nodes that serve a collection and can be reached. */
-  #ableNodes(entry: CatalogEntry): Member[] {
+  /** The other nodes that serve a collection, or one of its shards, and can be reached. */
+  #ableNodes(entries: readonly CatalogEntry[]): Member[] {
     const now = performance.now();
-    return this.#cluster.servingNodes(entry).filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
+    const nodes = new Map(
+      entries.flatMap((entry) => this.#cluster.servingNodes(entry).map((member) => [member.node, member])),
+    );
+    return [...nodes.values()].filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
   }
 
   /** Loads or unloads the collection on the other nodes, too, when one is asked. A node that cannot be reached keeps what it has. */
   async #everywhere(
     { headers, method = "POST", url = "" }: IncomingMessage,
-    entry: CatalogEntry,
+    entries: readonly CatalogEntry[],
   ): Promise<void> {
     const sent = new Headers({ [hopHeader]: "1" });
     if (headers.authorization !== undefined) sent.set("authorization", headers.authorization);
     await Promise.allSettled(
-      this.#ableNodes(entry).map((node) => fetch(node.url + url, { method, headers: sent })),
+      this.#ableNodes(entries).map((node) => fetch(node.url + url, { method, headers: sent })),
     );
   }
 
@@ -101,13 +106,16 @@ export class ClusterSide {
    * @throws invalid_request, log_unavailable
    */
   before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
-    const entry = this.#entryOf(params);
-    const whole = () => (entry === undefined ? undefined : this.#cluster.whole(entry.internalId));
-    const reached = this.#seen(headers, entry?.internalId);
+    const entries = this.#entriesOf(params);
+    const whole = () => {
+      const waits = entries.map(({ internalId }) => this.#cluster.whole(internalId));
+      return waits.every((wait) => wait === undefined) ? undefined : Promise.all(waits).then(() => {});
+    };
+    const reached = this.#seen(headers, entries);
     const seen = reached === undefined ? whole() : reached.then(whole);
-    if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
+    if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
-    return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});
+    return Promise.all([seen, this.#everywhere(raw, entries)]).then(() => {});
   }
 
   /**
@@ -120,45 +128,45 @@ export class ClusterSide {
     return reached && Promise.race([reached, delay(catalogWaitMs, undefined, { ref: false })]);
   }
 
-  #seen(headers: IncomingHttpHeaders, internalId: string | undefined): Promise<void> | undefined {
+  #seen(headers: IncomingHttpHeaders, entries: readonly CatalogEntry[]): Promise<void> | undefined {
     const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
     if (position === undefined && consistency === undefined) return undefined;
     if (consistency === undefined || consistency === "eventual")
-      return this.#reached(String(position), internalId);
+      return this.#reached(String(position), entries);
     if (consistency !== "strict")
       throw new QuiverError(
         "invalid_request",
         `${consistencyHeader} is '${String(consistency).slice(0, 40)}'; it can be 'strict' or 'eventual'.`,
         { path: consistencyHeader },
       );
-    return this.#cluster.end(internalId).then((end) => this.#reached(end, internalId));
+    return this.#cluster.end(entries[0]?.internalId).then((end) => this.#reached(end, entries));
   }
 
-  #reached(position: string, internalId: string | undefined): Promise<void> | undefined {
+  #reached(position: string, entries: readonly CatalogEntry[]): Promise<void> | undefined {
     const see = () => {
-      if (internalId !== undefined) this.#cluster.see(internalId);
+      for (const { internalId } of entries) this.#cluster.see(internalId);
     };
     const wait = this.#cluster.reached(position);
     if (wait === undefined) return void see();
     return wait.then(see);
   }
 
-  /** Of the collection that a path names. */
-  #entryOf(params: unknown): CatalogEntry | undefined {
+  /** Of the collection that a path names: of all its shards, or its own. */
+  #entriesOf(params: unknown): readonly CatalogEntry[] {
     const { collection_id: name } = (params ?? {}) as { collection_id?: string };
-    return name === undefined ? undefined : this.#cluster.entryOf(name);
+    return name === undefined ? [] : this.#cluster.entriesOf(name);
   }
 
   /** What a client is told of an error: damage is trouble of this node, which copies the collection from another one. */
   told(error: unknown, { params }: FastifyRequest): unknown {
     if (!isQuiverError(error) || error.code !== "data_corrupted") return error;
-    const entry = this.#entryOf(params);
-    return entry === undefined ? error : this.#cluster.damaged(entry.internalId, error);
+    const { shard = this.#entriesOf(params)[0]?.internalId } = error.details as { shard?: string };
+    return shard === undefined ? error : this.#cluster.damaged(shard, error);
   }
 
   /** How far this node is, for the answer to a request. */
   position({ params }: FastifyRequest): string {
-    return this.#cluster.positionFor(this.#entryOf(params)?.internalId);
+    return this.#cluster.positionFor(this.#entriesOf(params)[0]?.internalId);
   }
 
   register(app: FastifyInstance): void {
@@ -184,6 +192,12 @@ export class ClusterSide {
       this.#requireNode(request);
       const { internalId } = request.params as { internalId: string };
       return this.#cluster.stateOf(internalId);
+    });
+    app.post("/cluster/shards/:internalId", ofNodes, async (request, reply) => {
+      this.#requireNode(request);
+      const { internalId } = request.params as { internalId: string };
+      const answer = await this.#cluster.answer(internalId, await bytesOf(request.raw));
+      return reply.type("application/octet-stream").send(answer);
     });
     app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
     app.post("/cluster/adopt/:collection", ofAdmins, async (request) => {
@@ -216,6 +230,22 @@ export class ClusterSide {
     return this.#cluster.degraded();
   }
 }
+
+/** @throws body_too_large */
+async function bytesOf(message: IncomingMessage): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of message as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > shardCallBytesMax)
+      throw new QuiverError("body_too_large", `A call of a shard has more than ${shardCallBytesMax} bytes.`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** A search of 10,000 queries, as another node sends it. */
+const shardCallBytesMax = 256 * 1024 * 1024;
 
 /** Of what is in the memory of each node. */
 const ofAllNodes = /\/(?:load|unload)(?:\?|$)/;
