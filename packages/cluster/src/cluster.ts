@@ -160,7 +160,11 @@ export class Cluster implements ReplicatedLog {
       onReceived: (internalId, messages) => this.#applyTo(internalId, messages, true),
       log,
     });
-    this.#shardCalls = new ShardCalls(this.identity.secret, (entry) => this.servingNodes(entry));
+    this.#shardCalls = new ShardCalls(
+      this.identity.secret,
+      (entry) => this.servingNodes(entry),
+      () => this.#catalog.position,
+    );
     const move = (internalId: string, replicas: readonly string[]) =>
       this.#catalog.change({ kind: "setReplicas", internalId, replicas });
     this.#moves = new Moves(this.node, replica, this.#options.replaceMs, move, this.#replicationFactor);
@@ -633,7 +637,13 @@ export class Cluster implements ReplicatedLog {
 
   /** Answers another node for a shard. */
   answer(internalId: string, body: Uint8Array): Promise<Buffer> {
-    return answerCall(this.#replica, internalId, body, (error) => this.damaged(internalId, error));
+    const node = {
+      replica: this.#replica,
+      catalogReached: (position: number) => this.#catalog.reached(position),
+      serves: (id: string) => this.#replica.serves(id) && !this.#healing.isWanted(id),
+      damaged: (id: string, error: QuiverError) => this.damaged(id, error),
+    };
+    return answerCall(node, internalId, body);
   }
 
   get replica(): Replica {

@@ -25,25 +25,41 @@ const hedgeMs = 1_000;
 /** A node that could not be reached is asked last for so long. */
 const avoidedMs = 5_000;
 
+type Asked = {
+  readonly call: ShardCall;
+  readonly timeoutMs: number | undefined;
+  /** Position of the catalog at the asking node: there the shard exists. */
+  readonly catalog: number;
+};
 type Answer = { readonly value: unknown } | { readonly error: ReturnType<typeof wireOf> };
 type LineCall = { readonly id: string };
 
 export class ShardCalls {
   readonly #secret: string;
   readonly #servingNodes: (entry: CatalogEntry) => readonly Member[];
+  readonly #catalogPosition: () => number;
   readonly #avoidedMs = new Map<string, number>();
   /** Addresses of nodes at which lines are open, by their ids. */
   readonly #lines = new Map<string, string>();
 
-  constructor(secret: string, servingNodes: (entry: CatalogEntry) => readonly Member[]) {
+  constructor(
+    secret: string,
+    servingNodes: (entry: CatalogEntry) => readonly Member[],
+    catalogPosition: () => number,
+  ) {
     this.#secret = secret;
     this.#servingNodes = servingNodes;
+    this.#catalogPosition = catalogPosition;
   }
 
   /** @throws not_ready if no node that serves the shard answers */
   async ask(entry: CatalogEntry, call: ShardCall, limits: CallLimits): Promise<unknown> {
     const path = shardPath(entry.internalId);
-    const body = serialize({ call, timeoutMs: limits.timeoutMs });
+    const body = serialize({
+      call,
+      timeoutMs: limits.timeoutMs,
+      catalog: this.#catalogPosition(),
+    } satisfies Asked);
     if (call.method === "nextLines" || call.method === "closeLines") {
       const { id } = call.args as LineCall;
       const url = this.#lines.get(id);
@@ -137,19 +153,25 @@ export class ShardCalls {
   }
 }
 
-/** Answers a call of another node. @param onDamage what is told where data of this node is damaged */
-export async function answerCall(
-  replica: Replica,
-  internalId: string,
-  body: Uint8Array,
-  onDamage: (error: QuiverError) => QuiverError,
-): Promise<Buffer> {
-  const { call, timeoutMs } = deserialize(body) as { call: ShardCall; timeoutMs?: number };
+/** What a node answers others with. */
+export type Answering = {
+  readonly replica: Replica;
+  readonly catalogReached: (position: number) => Promise<void> | undefined;
+  readonly serves: (internalId: string) => boolean;
+  /** What is told where data of this node is damaged. */
+  readonly damaged: (internalId: string, error: QuiverError) => QuiverError;
+};
+
+/** Answers a call of another node. @throws not_ready if this one does not serve the shard, or no longer: others may */
+export async function answerCall(node: Answering, internalId: string, body: Uint8Array): Promise<Buffer> {
+  const { call, timeoutMs, catalog } = deserialize(body) as Asked;
+  await Promise.race([node.catalogReached(catalog), delay(hedgeMs, undefined, { ref: false })]);
   try {
-    const value = await replica.answer(internalId, call, timeoutMs === undefined ? {} : { timeoutMs });
+    const value = await node.replica.answer(internalId, call, timeoutMs === undefined ? {} : { timeoutMs });
     return serialize({ value } satisfies Answer);
   } catch (thrown) {
-    const error = isQuiverError(thrown, "data_corrupted") ? onDamage(thrown) : thrown;
+    const error = isQuiverError(thrown, "data_corrupted") ? node.damaged(internalId, thrown) : thrown;
+    if (!node.serves(internalId)) throw error;
     return serialize({ error: wireOf(error) } satisfies Answer);
   }
 }

@@ -14,6 +14,7 @@ import type { Cluster } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
 import type { ClusterStatus } from "@quiverdb/cluster/status";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
+import { operations } from "@quiverdb/engine/operations/operations";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
@@ -30,6 +31,8 @@ const avoidedMs = 5_000;
 /** For so long the node that has made a collection is asked for it first. */
 const freshMs = 60_000;
 
+/** A node that says nothing for so long has no part in a list. */
+const listedMs = 1_000;
 /** How long a request waits for the catalog before its key is looked at. */
 const catalogWaitMs = 5_000;
 
@@ -79,16 +82,33 @@ export class ClusterSide {
     return [...nodes.values()].filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
   }
 
-  /** Loads or unloads the collection on the other nodes, too, when one is asked. A node that cannot be reached keeps what it has. */
+  /** The answers of other nodes to a request of this one; of those that can be reached. */
   async #everywhere(
     { headers, method = "POST", url = "" }: IncomingMessage,
-    entries: readonly CatalogEntry[],
-  ): Promise<void> {
+    nodes: readonly Member[],
+    signal?: AbortSignal,
+  ): Promise<Response[]> {
     const sent = new Headers({ [hopHeader]: "1" });
-    if (headers.authorization !== undefined) sent.set("authorization", headers.authorization);
-    await Promise.allSettled(
-      this.#ableNodes(entries).map((node) => fetch(node.url + url, { method, headers: sent })),
+    for (const name of ["authorization", positionHeader, consistencyHeader]) {
+      const value = headers[name];
+      if (typeof value === "string") sent.set(name, value);
+    }
+    const asked = await Promise.allSettled(
+      nodes.map((node) => fetch(node.url + url, { method, headers: sent, signal: signal ?? null })),
     );
+    return asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  /** The answer of all nodes, where that of this one is a part: of the loaded collections, of which a node has those that it holds. */
+  united({ headers, raw, endpoint }: FastifyRequest, own: unknown): Promise<string> | undefined {
+    const isOfAll = endpoint.operation === operations.loadedCollections && headers[hopHeader] === undefined;
+    if (!isOfAll) return undefined;
+    return (async () => {
+      const others = await this.#everywhere(raw, this.#cluster.living(), AbortSignal.timeout(listedMs));
+      const lists = await Promise.all(others.filter(({ ok }) => ok).map((answer) => answer.json()));
+      const names = new Set([JSON.parse(own as string), ...lists].flat() as string[]);
+      return JSON.stringify([...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
+    })();
   }
 
   #to({ url }: Member): Forward {
@@ -115,7 +135,8 @@ export class ClusterSide {
     const seen = reached === undefined ? whole() : reached.then(whole);
     if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
-    return Promise.all([seen, this.#everywhere(raw, entries)]).then(() => {});
+    // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
+    return Promise.all([seen, this.#everywhere(raw, this.#ableNodes(entries))]).then(() => {});
   }
 
   /**
