@@ -89,6 +89,18 @@ export default defineConfig({
           env: { QUIVER_TEST_NODES: "3" },
         },
       },
+      {
+        // And of collections of three shards, of which each node has two.
+        extends: true,
+        test: {
+          name: "over three shards",
+          include: [
+            "packages/database/src/embedded.test.ts",
+            "packages/server/test/{changes-events,conditional-writes,endpoints,filters,key-filters,merging}.test.ts",
+          ],
+          env: { QUIVER_TEST_NODES: "3", QUIVER_TEST_SHARDS: "3" },
+        },
+      },
     ],
     // Tests of single modules have no database that would make Node.js the host (base/host.ts).
     setupFiles: ["packages/engine/src/process/node-host.ts", "tests/seed.ts"],

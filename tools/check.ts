@@ -94,7 +94,7 @@ const groups: readonly (readonly Step[])[] = [
     { name: "site", what: "the site of the documents", when: "full", isBeside: true, run: site },
     {
       name: "nodes",
-      what: "tests of a server, over three nodes of a cluster",
+      what: "tests of a server, over three nodes of a cluster, and over three shards",
       when: "full",
       run: nodes,
     },
@@ -145,7 +145,8 @@ async function site(): Promise<Outcome> {
 async function nodes(): Promise<Outcome> {
   const fetching = startNode(["tools/nats.ts"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   const { code, output } = await endOf(fetching);
-  if (code === 0) return tests(["--project=over three nodes", "endpoints", "filters", "embedded"]);
+  const projects = ["--project=over three nodes", "--project=over three shards"];
+  if (code === 0) return tests([...projects, "endpoints", "filters", "embedded", "merging"]);
   const why = `not tested: clusters; ${output.trim()}`;
   return process.env.QUIVER_REQUIRE_NATS === undefined ? { errors: [], notes: [why] } : { errors: [why] };
 }

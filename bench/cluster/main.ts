@@ -13,6 +13,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DevCluster } from "../../packages/cluster/src/dev/dev-cluster.ts";
 import { findNatsServer } from "../../packages/cluster/src/dev/nats-server.ts";
+import { shardOf } from "../../packages/engine/src/collection/shard.ts";
 import { randomNumbers } from "../../packages/kernels/src/random.ts";
 import { clientOf } from "../rest/measured-server.ts";
 import { cpuMsOf } from "../servers/processes.ts";
@@ -100,7 +101,9 @@ async function load(cluster: DevCluster, connections: number, path: string, body
   return row;
 }
 
-async function started(nodes: number, directory: string): Promise<DevCluster> {
+type Placing = { readonly nodes: number; readonly shards?: number; readonly replication_factor?: number };
+
+async function started({ nodes, ...config }: Placing, directory: string): Promise<DevCluster> {
   const cluster = await DevCluster.start({
     nats,
     directory,
@@ -114,7 +117,7 @@ async function started(nodes: number, directory: string): Promise<DevCluster> {
     dense_vector: { enabled: true, dimension, auto_create_index: true },
     sparse_vector: { enabled: false },
     tf_idf_options: { enabled: false },
-    config: {},
+    config,
   });
   return cluster;
 }
@@ -218,12 +221,43 @@ async function caughtUpSeconds(cluster: DevCluster, i: number): Promise<number> 
   }
 }
 
+/** Seconds until the shards of a node that is removed are served elsewhere. */
+async function movedSeconds({ urls }: DevCluster): Promise<number> {
+  type Held = { collections: { replicas: string[] }[] };
+  const held = async () => (await json(urls[0], "/cluster/status")) as unknown as Held;
+  const node = (await held()).collections
+    .map(({ replicas }) => replicas[0])
+    .sort()
+    .at(-1) as string;
+  const startMs = performance.now();
+  await json(urls[0], `/cluster/remove/${node}`, {});
+  while ((await held()).collections.some(({ replicas }) => replicas.includes(node))) await sleep(100);
+  return (performance.now() - startMs) / 1_000;
+}
+
+/** How much more than its share the fullest of some shards has, in percent. */
+function imbalance(of: number, count: number): number {
+  const counts = new Uint32Array(of);
+  for (let i = 0; i < count; i++) counts[shardOf(Buffer.from(`record-${i}`), of)]++;
+  return (Math.max(...counts) / (count / of) - 1) * 100;
+}
+
 const directory = mkdtempSync(join(tmpdir(), "quiver-bench-cluster-"));
 const work: Record<string, string | number>[] = [];
 const events: Record<string, string | number>[] = [];
 try {
-  for (const nodes of [1, 2, 3]) {
-    const cluster = await started(nodes, join(directory, `of-${nodes}`));
+  const placings: Placing[] = [
+    { nodes: 1 },
+    { nodes: 2 },
+    { nodes: 3, shards: 1, replication_factor: 1 },
+    { nodes: 3, shards: 3, replication_factor: 1 },
+    { nodes: 3, shards: 3 },
+    { nodes: 3 },
+  ];
+  for (const [i, placing] of placings.entries()) {
+    const { nodes, shards, replication_factor: replicas } = placing;
+    const of = { nodes, ...(shards && { shards }), ...(replicas && { replicas }) };
+    const cluster = await started(placing, join(directory, `of-${i}`));
     ids = 0;
     try {
       await fill(cluster.urls, records);
@@ -232,18 +266,23 @@ try {
         ["upserts of 1 record, one client", 1, upsertPath, () => upsertOf(1)],
         ["upserts of 1 record, 64 clients", 64, upsertPath, () => upsertOf(1)],
         ["upserts of 100 records, 8 clients", 8, upsertPath, () => upsertOf(100)],
+        ["searches, one client", 1, searchPath, () => searches[ids++ % searches.length]],
         ["searches, 8 clients", 8, searchPath, () => searches[ids++ % searches.length]],
       ] as const;
       for (const [what, connections, path, body] of cases) {
         if (path === searchPath) await indexed(cluster);
-        work.push({ nodes, work: what, ...(await load(cluster, connections, path, body)) });
+        work.push({ ...of, work: what, ...(await load(cluster, connections, path, body)) });
       }
       const [url] = cluster.urls;
       const eventualMs = await reads(url, {});
       const strictMs = await reads(url, { "x-quiver-consistency": "strict" });
-      work.push({ nodes, work: "reads by id, one client", p50Ms: eventualMs });
-      work.push({ nodes, work: "strict reads by id, one client", p50Ms: strictMs });
-      if (nodes < 3) continue;
+      work.push({ ...of, work: "reads by id, one client", p50Ms: eventualMs });
+      work.push({ ...of, work: "strict reads by id, one client", p50Ms: strictMs });
+      if (shards === 3 && replicas === 1) {
+        await fill(cluster.urls, Math.max(0, vectors - 2 * records));
+        events.push({ event: `a shard of ${vectors} vectors moves`, seconds: await movedSeconds(cluster) });
+      }
+      if (nodes < 3 || shards !== undefined) continue;
       const { servers } = cluster.servers;
       const gaps = async (
         what: string,
@@ -287,6 +326,16 @@ try {
 }
 
 const options = { records, dimension, seconds, servers: 3, natsServer: version };
+const balance = [3, 16, 100, 1_024].map((shards) => ({
+  shards,
+  ids: 1_000_000,
+  fullestPercent: imbalance(shards, 1_000_000),
+}));
+publish(
+  "cluster",
+  { key: "balance", title: "How much the fullest shard has beyond its share", options: {}, rows: balance },
+  isKept,
+);
 publish("cluster", { key: "work", title: "Work of a cluster, by nodes", options, rows: work }, isKept);
 publish(
   "cluster",

@@ -167,3 +167,7 @@ export async function inLanes<T>(
   );
   if (failures.length > 0) throw failures[0];
 }
+
+/** Flags of a node, so that a collection has so many shards with 2 replicas each; 1: all nodes have all of it. */
+export const shardFlags = (shards: number): string[] =>
+  shards === 1 ? [] : ["--cluster-shards", `${shards}`, "--cluster-replicas", "2"];

@@ -4,7 +4,7 @@
 // (histories/clients). Meanwhile nodes and NATS servers are killed, stopped, paused, cut off, replaced, all at once, and lose their disks;
 // disks fail, are full, damaged or changed by a byte, and clocks wrong. The history must have a serial order (histories/checker), and in the end all replicas must have one state.
 //
-//   node tools/launch.mjs run tests/campaigns/cluster.ts [--faults 500] [--only "disk failed"] [--minutes 60 --tally FILE]
+//   node tools/launch.mjs run tests/campaigns/cluster.ts [--faults 500] [--shards 3] [--only "disk failed"] [--minutes 60 --tally FILE]
 
 import {
   cpSync,
@@ -24,7 +24,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
 import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { randomNumbers } from "@quiverdb/kernels/random";
-import { command, type Say, say, TemporaryFolder } from "./campaign.ts";
+import { command, type Say, say, shardFlags, TemporaryFolder } from "./campaign.ts";
 import { damage } from "./corruption/damage.ts";
 import { compileShim, drawnFault, Faults, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
@@ -51,6 +51,8 @@ export type ClusterOptions = {
   readonly only?: string;
   readonly writers: number;
   readonly readers: number;
+  /** Of the collection, with 2 replicas of each; 1: all nodes have the whole collection. */
+  readonly shards: number;
   readonly say: Say;
 };
 
@@ -358,7 +360,7 @@ async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<
     nats: found.path,
     directory: folder.path,
     quiver: [process.execPath, join(root, "packages/cli/dist/main.js")],
-    args: ["--no-console", "--transaction-idle", "20s"],
+    args: ["--no-console", "--transaction-idle", "20s", ...shardFlags(options.shards)],
     servers: { portOf: network.portOf },
   });
   const recording = new Recording();
@@ -525,9 +527,10 @@ function judged({ say }: ClusterOptions, recording: Recording): Omit<Seen, "faul
 }
 
 const figuresOf = (
-  { writers, readers }: Pick<ClusterOptions, "writers" | "readers">,
+  { writers, readers, shards }: Pick<ClusterOptions, "writers" | "readers" | "shards">,
   counts: ClusterCounts,
 ): Figures => ({
+  shards,
   "clients: writing, reading, disturbing": `${writers}, ${readers}, 1`,
   clusters: counts.clusters,
   faults: faultsIn(counts),
@@ -542,7 +545,7 @@ const figuresOf = (
 if (import.meta.main)
   await command({
     name: "cluster",
-    options: { faults: 500, minutes: Number.POSITIVE_INFINITY, only: "", writers: 4, readers: 4 },
+    options: { faults: 500, minutes: Number.POSITIVE_INFINITY, only: "", writers: 4, readers: 4, shards: 3 },
     skip: missingNats,
     counts: nothing,
     run: async (options, counts) => figuresOf(options, await clusterCampaign({ ...options, say }, counts)),

@@ -13,7 +13,7 @@ import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
 import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
 import fc from "fast-check";
-import { command, inLanes, type Say, say, TemporaryFolder } from "./campaign.ts";
+import { command, inLanes, type Say, say, shardFlags, TemporaryFolder } from "./campaign.ts";
 import type { Figures } from "./figures.ts";
 import { type Command, sequence } from "./model/commands.ts";
 import { Pair, type Servers } from "./model/pair.ts";
@@ -25,6 +25,8 @@ export type ModelOptions = {
   readonly sequences: number;
   /** Whether the server is three nodes of a cluster, each request to the next one. */
   readonly nodes?: boolean;
+  /** Of each collection of the cluster, with a replica more than one. Default: 1, with replicas on all nodes. */
+  readonly shards?: number;
   readonly say: Say;
 };
 
@@ -37,7 +39,7 @@ const ofOneServer: ReadonlySet<string> = new Set([
 const lanes = 4;
 
 /** Runs sequences of what a cluster has in common, at three nodes. @throws at the first disagreement, with its seed and commands */
-async function modelOverNodes({ seed, sequences, say }: ModelOptions): Promise<Figures> {
+async function modelOverNodes({ seed, sequences, shards = 1, say }: ModelOptions): Promise<Figures> {
   const found = findNatsServer(resolve(import.meta.dirname, "../../.cache"));
   if ("missing" in found) throw new Error(found.missing);
   using folder = new TemporaryFolder("model-nodes");
@@ -46,7 +48,7 @@ async function modelOverNodes({ seed, sequences, say }: ModelOptions): Promise<F
     directory: folder.path,
     quiver: [process.execPath, main],
     env: { QUIVER_ADMIN_KEY: adminKey },
-    args: ["--no-console", ...patience],
+    args: ["--no-console", ...patience, ...shardFlags(shards)],
   });
   let asked = 0;
   let commands = 0;
@@ -55,6 +57,7 @@ async function modelOverNodes({ seed, sequences, say }: ModelOptions): Promise<F
   const servers: Servers = {
     url: () => cluster.urls[asked++ % cluster.urls.length],
     headers: { "x-quiver-consistency": "strict" },
+    isLimited: shards === 1,
     restart: never,
     withoutPatience: never,
   };
@@ -163,6 +166,6 @@ async function runSequence(
 if (import.meta.main)
   await command({
     name: "model",
-    options: { sequences: 100, nodes: false },
+    options: { sequences: 100, nodes: false, shards: 1 },
     run: (options) => modelCampaign({ ...options, say }),
   });

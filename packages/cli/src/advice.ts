@@ -24,6 +24,8 @@ const options: readonly (readonly [field: RegExp, option: string])[] = [
   [/^(quantization\.properties\.)?sample_threshold\b/, "--sample-threshold"],
   [/^dense_vector\.dimension\b/, "--dimension"],
   [/^config\.max_vectors\b/, "--max-vectors"],
+  [/^config\.shards\b/, "--shards"],
+  [/^config\.replication_factor\b/, "--replicas"],
   [/^top_k\b/, "--top-k"],
   [/^stop_words\b/, "--stop-words"],
   [/^expires_at\b/, "--expires"],

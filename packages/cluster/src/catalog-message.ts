@@ -7,10 +7,16 @@
 // program with a further kind of change writes a greater one.
 
 import { crc32, deflateSync, inflateSync } from "node:zlib";
-import { type CatalogState, messageTooNew, type SharedChange } from "@quiverdb/engine/database/replication";
+import {
+  type CatalogEntry,
+  type CatalogState,
+  messageTooNew,
+  type SharedChange,
+} from "@quiverdb/engine/database/replication";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 
-export const encodeState = (state: CatalogState): Uint8Array => deflateSync(encode(state));
+export const encodeState = (state: CatalogState): Uint8Array =>
+  deflateSync(encode(state, state.entries.some(hasShards)));
 /** @throws data_corrupted */
 export function decodeState(bytes: Uint8Array, position: number): CatalogState {
   try {
@@ -20,16 +26,20 @@ export function decodeState(bytes: Uint8Array, position: number): CatalogState {
   }
 }
 
-const form = 1;
+/** The greatest form that is known: 1, or 2 of what has shards. */
+const form = 2;
+
+const hasShards = ({ definition }: CatalogEntry): boolean => definition.shard !== undefined;
 
 export type CatalogMessage = { readonly opId: string; readonly change: SharedChange };
 
-export const encodeChange = (message: CatalogMessage): Uint8Array => encode(message);
+export const encodeChange = (message: CatalogMessage): Uint8Array =>
+  encode(message, "entry" in message.change && hasShards(message.change.entry));
 /** @throws data_corrupted */
 export const decodeChange = (bytes: Uint8Array, position: number) => decode<CatalogMessage>(bytes, position);
 
-function encode(message: object): Uint8Array {
-  const json = Buffer.from(`\n${JSON.stringify({ form, ...message })}`);
+function encode(message: object, isOfShards: boolean): Uint8Array {
+  const json = Buffer.from(`\n${JSON.stringify({ form: isOfShards ? 2 : 1, ...message })}`);
   const bytes = Buffer.alloc(json.length + 4);
   json.copy(bytes);
   bytes.writeUInt32LE(crc32(json), json.length);

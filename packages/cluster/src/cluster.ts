@@ -14,13 +14,16 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { JsMsg } from "@nats-io/jetstream";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
 import {
+  type CallLimits,
   type CatalogEntry,
+  collectionIdOf,
   decodeMessage,
   type LoggedRequest,
   type OrderedMessage,
   type Place,
   type Replica,
   type ReplicatedLog,
+  type ShardCall,
   type SharedChange,
   type Written,
 } from "@quiverdb/engine/database/replication";
@@ -51,6 +54,7 @@ import { PlaceHistory } from "./place-history.ts";
 import { replicasAmong, replicationFactorDefault } from "./placement.ts";
 import { Publisher, wholeBytes } from "./publisher.ts";
 import { StreamReader } from "./reader.ts";
+import { answerCall, ShardCalls } from "./shard-calls.ts";
 import { type CheckedCollection, checkStates, type ReplicaState } from "./state-check.ts";
 import { type ClusterStatus, nodesOf, percentilesOf } from "./status.ts";
 import { Trimming } from "./trimming.ts";
@@ -61,6 +65,9 @@ export type ClusterOptions = ConnectionOptions & {
   /** Of the program. */
   readonly version: string;
   readonly log: DatabaseLog;
+  /** Shards, and replicas, of a collection that does not say how many. */
+  readonly shards?: number | undefined;
+  readonly replicationFactor?: number | undefined;
   /** How long a node may be away before others take its place. */
   readonly replaceMs: number;
   /** Default: as catalog-log.ts says. */
@@ -80,6 +87,8 @@ const movedMs = 3_000;
 
 export class Cluster implements ReplicatedLog {
   readonly node: string;
+  readonly shards: number;
+  readonly #replicationFactor: number;
   readonly #options: ClusterOptions;
   readonly connection: Connection;
   readonly publisher: Publisher;
@@ -92,6 +101,7 @@ export class Cluster implements ReplicatedLog {
   readonly #histories = new Map<string, PlaceHistory>();
   readonly #lag = new Lag();
   #moves!: Moves;
+  #shardCalls!: ShardCalls;
   /** Since when collections that are here are those of other nodes. */
   readonly #movedMs = new Map<string, number>();
   readonly #catalogEnd: LogEnd;
@@ -107,6 +117,8 @@ export class Cluster implements ReplicatedLog {
   private constructor(options: ClusterOptions, connection: Connection) {
     this.node = options.node;
     this.#options = options;
+    this.shards = options.shards ?? 1;
+    this.#replicationFactor = options.replicationFactor ?? replicationFactorDefault;
     this.connection = connection;
     this.#trimming = new Trimming(this.node, connection.manager, options.keepMs);
     this.publisher = new Publisher({ ...connection, patienceMs, attemptMs });
@@ -143,14 +155,19 @@ export class Cluster implements ReplicatedLog {
       secret: this.identity.secret,
       replica,
       living: () => this.living(),
-      logOf: (internalId) => logOf(internalId, this.identity.logs),
+      logOf: (internalId) => this.#logOf(internalId),
       positionOf: (at) => this.#readers[at]?.position ?? this.#cursors.at(at).position,
       onReceived: (internalId, messages) => this.#applyTo(internalId, messages, true),
       log,
     });
-    this.#moves = new Moves(this.node, replica, this.#options.replaceMs, (internalId, replicas) =>
-      this.#catalog.change({ kind: "setReplicas", internalId, replicas }),
+    this.#shardCalls = new ShardCalls(
+      this.identity.secret,
+      (entry) => this.servingNodes(entry),
+      () => this.#catalog.position,
     );
+    const move = (internalId: string, replicas: readonly string[]) =>
+      this.#catalog.change({ kind: "setReplicas", internalId, replicas });
+    this.#moves = new Moves(this.node, replica, this.#options.replaceMs, move, this.#replicationFactor);
     this.#catalog = new CatalogLog(this.connection, replica, this.publisher, log);
     await this.#catalog.start();
     // One that was removed serves what others do not have yet.
@@ -161,7 +178,7 @@ export class Cluster implements ReplicatedLog {
         kind: "joinNode",
         node: this.node,
         url,
-        replicationFactor: replicationFactorDefault,
+        replicationFactor: this.#replicationFactor,
       });
     for (const [internalId, why] of this.#divergence.noted())
       if (this.#nameOf(internalId) !== undefined) this.#diverge(internalId, why);
@@ -205,7 +222,7 @@ export class Cluster implements ReplicatedLog {
       this.#replica
         .entries()
         .map(({ internalId }) => internalId)
-        .filter((internalId) => logOf(internalId, this.identity.logs) === log);
+        .filter((internalId) => this.#logOf(internalId) === log);
     if (state.last_seq < position) {
       const why = `the log ${log} ends at position ${state.last_seq}, and this node has applied ${position}`;
       for (const internalId of ids()) this.#diverge(internalId, why);
@@ -225,7 +242,7 @@ export class Cluster implements ReplicatedLog {
   /** A log no longer has what this node is to read next: its collections are copied. */
   #onGone(log: number, first: number): number {
     for (const { internalId } of this.#replica.entries())
-      if (logOf(internalId, this.identity.logs) === log) this.#healing.add(internalId, first - 1);
+      if (this.#logOf(internalId) === log) this.#healing.add(internalId, first - 1);
     return first - 1;
   }
 
@@ -252,7 +269,7 @@ export class Cluster implements ReplicatedLog {
   async #publish(internalId: string, message: OwnMessage): Promise<void> {
     const { opId, bytes } = message;
     this.#own.set(opId, message);
-    const subject = logSubject(logOf(internalId, this.identity.logs), internalId);
+    const subject = logSubject(this.#logOf(internalId), collectionIdOf(internalId));
     try {
       await this.publisher.publish(
         subject,
@@ -280,7 +297,7 @@ export class Cluster implements ReplicatedLog {
 
   replicasOf(internalId: string, replicationFactor: number | null): readonly string[] {
     const nodes = [...this.#replica.nodes().keys()];
-    return replicasAmong(nodes, internalId, replicationFactor ?? replicationFactorDefault);
+    return replicasAmong(nodes, internalId, replicationFactor ?? this.#replicationFactor);
   }
 
   // ---- Applying
@@ -289,29 +306,49 @@ export class Cluster implements ReplicatedLog {
     const byCollection = new Map<string, OrderedMessage[]>();
     let last: Cursor | undefined;
     for (const message of messages) {
-      const internalId = internalIdOf(message.subject);
-      if (internalId === endId) continue;
+      const collectionId = internalIdOf(message.subject);
+      if (collectionId === endId) continue;
       await this.#catalog.reached(Number(message.headers?.get(catalogHeader) ?? 0));
-      const decoded = await this.#decode(message, internalId);
+      const decoded = await this.#decode(message, collectionId);
       if (decoded === undefined) continue;
       last = { position: message.seq, opId: decoded.opId };
-      const group = byCollection.get(internalId);
+      const group = byCollection.get(collectionId);
       if (group) group.push(decoded);
-      else byCollection.set(internalId, [decoded]);
+      else byCollection.set(collectionId, [decoded]);
     }
-    await Promise.all([...byCollection].map(([internalId, group]) => this.#applyTo(internalId, group)));
+    const applying = [...byCollection].flatMap(([collectionId, group]) =>
+      this.#storesOf(collectionId).map((internalId) => this.#applyTo(internalId, group)),
+    );
+    await Promise.all(applying);
     if (last !== undefined) this.#cursors.move(log, last);
   }
 
+  /** Internal ids of a collection's shards, or its own. */
+  #storesOf(collectionId: string): string[] {
+    const ids = this.#replica
+      .entries()
+      .map(({ internalId }) => internalId)
+      .filter((internalId) => collectionIdOf(internalId) === collectionId);
+    // Of one that was deleted, who has written is told.
+    const written = Array.from(this.#own.values(), ({ internalId }) => internalId);
+    const gone = written.filter((id) => collectionIdOf(id) === collectionId && !ids.includes(id));
+    return [...ids, ...new Set(gone)];
+  }
+
+  #logOf(internalId: string): number {
+    return logOf(collectionIdOf(internalId), this.identity.logs);
+  }
+
   /** @returns undefined for a message that cannot be read: the collection is copied from a node that could */
-  async #decode(message: JsMsg, internalId: string): Promise<OrderedMessage | undefined> {
+  async #decode(message: JsMsg, collectionId: string): Promise<OrderedMessage | undefined> {
     try {
       const bytes = await wholeBytes(message.data, this.connection.large);
       return { ...decodeMessage(bytes), position: message.seq };
     } catch (error) {
       // It is read again until this program is updated: a copy would have what it cannot go on from.
       if (isQuiverError(error, "format_too_new")) throw error;
-      await this.#giveUp(internalId, error, message.seq);
+      for (const internalId of this.#storesOf(collectionId))
+        await this.#giveUp(internalId, error, message.seq);
       return undefined;
     }
   }
@@ -319,7 +356,7 @@ export class Cluster implements ReplicatedLog {
   /** @param isKept of messages that were kept while the collection was received */
   async #applyTo(internalId: string, messages: readonly OrderedMessage[], isKept = false): Promise<void> {
     const answer = (error: unknown) => {
-      for (const { opId } of messages) this.#take(opId)?.failed(error);
+      for (const { opId } of messages) this.#take(internalId, opId)?.failed(error);
     };
     const diverged = this.#divergence.errorOf(internalId);
     if (diverged !== undefined) return answer(diverged);
@@ -330,8 +367,10 @@ export class Cluster implements ReplicatedLog {
     if (!isHeldBy(entry, this.node) && !this.#replica.serves(internalId)) return;
     if (!isKept && this.#healing.keep(internalId, messages)) return;
     try {
-      const applied = await this.#replica.apply(internalId, messages, (opId) => this.#own.has(opId));
-      for (const [i, { outcomes }] of applied.entries()) this.#take(messages[i].opId)?.applied(outcomes);
+      const isOwn = (opId: string) => this.#own.get(opId)?.internalId === internalId;
+      const applied = await this.#replica.apply(internalId, messages, isOwn);
+      for (const [i, { outcomes }] of applied.entries())
+        this.#take(internalId, messages[i].opId)?.applied(outcomes);
       const place = this.#replica.placeOf(internalId);
       if (place !== undefined) this.#historyOf(internalId).add(place);
     } catch (error) {
@@ -348,8 +387,10 @@ export class Cluster implements ReplicatedLog {
     }
   }
 
-  #take(opId: string): OwnMessage | undefined {
+  /** A message of this node that was published for this store: another shard's outcomes are none of its answers. */
+  #take(internalId: string, opId: string): OwnMessage | undefined {
     const own = this.#own.get(opId);
+    if (own?.internalId !== internalId) return undefined;
     this.#own.delete(opId);
     return own;
   }
@@ -367,7 +408,7 @@ export class Cluster implements ReplicatedLog {
       { collection, store: internalId, position, err: cause },
       "the collection is copied from another node",
     );
-    const at = this.#readers[logOf(internalId, this.identity.logs)].position;
+    const at = this.#readers[this.#logOf(internalId)].position;
     this.#healing.add(internalId, Math.max(at, position));
     await this.#replica.leave(internalId, told);
   }
@@ -504,10 +545,13 @@ export class Cluster implements ReplicatedLog {
   positionFor(internalId: string | undefined): string {
     const catalog = `c${this.#catalog.position}`;
     if (internalId === undefined) return catalog;
-    const log = logOf(internalId, this.identity.logs);
+    const log = this.#logOf(internalId);
     // A write is answered when it is applied, which can be before messages of other collections that were read with it.
-    const applied = this.#histories.get(internalId)?.last.position ?? 0;
-    return `${catalog},${log}-${Math.max(this.#readers[log].position, applied)}`;
+    const collectionId = collectionIdOf(internalId);
+    let position = this.#readers[log].position;
+    for (const [id, { last }] of this.#histories)
+      if (collectionIdOf(id) === collectionId) position = Math.max(position, last.position);
+    return `${catalog},${log}-${position}`;
   }
 
   /**
@@ -552,7 +596,7 @@ export class Cluster implements ReplicatedLog {
 
   /** Positions behind what any node has acknowledged, of the catalog and of a collection's log. @throws log_unavailable */
   async end(internalId: string | undefined): Promise<string> {
-    const log = internalId === undefined ? undefined : logOf(internalId, this.identity.logs);
+    const log = internalId === undefined ? undefined : this.#logOf(internalId);
     const [catalog, position] = await Promise.all([
       this.#catalogEnd.get(),
       log === undefined ? undefined : this.#logEnds[log].get(),
@@ -568,7 +612,7 @@ export class Cluster implements ReplicatedLog {
       isHeldBy(entry, this.node) &&
       this.#replica.serves(internalId) &&
       !this.#healing.isWanted(internalId) &&
-      !this.#lag.isBehind(logOf(internalId, this.identity.logs))
+      !this.#lag.isBehind(this.#logOf(internalId))
     );
   }
 
@@ -579,6 +623,27 @@ export class Cluster implements ReplicatedLog {
 
   entryOf(name: string): CatalogEntry | undefined {
     return this.#replica.entryOf(name);
+  }
+
+  /** The entries of a collection or an alias: of all its shards, or its own; none: there is no such collection. */
+  entriesOf(name: string): readonly CatalogEntry[] {
+    const entry = this.entryOf(name);
+    return this.#replica.shardsOf(name) ?? (entry === undefined ? [] : [entry]);
+  }
+
+  ask(shard: CatalogEntry, call: ShardCall, limits: CallLimits): Promise<unknown> {
+    return this.#shardCalls.ask(shard, call, limits);
+  }
+
+  /** Answers another node for a shard. */
+  answer(internalId: string, body: Uint8Array): Promise<Buffer> {
+    const node = {
+      replica: this.#replica,
+      catalogReached: (position: number) => this.#catalog.reached(position),
+      serves: (id: string) => this.#replica.serves(id) && !this.#healing.isWanted(id),
+      damaged: (id: string, error: QuiverError) => this.damaged(id, error),
+    };
+    return answerCall(node, internalId, body);
   }
 
   get replica(): Replica {
@@ -654,7 +719,7 @@ export class Cluster implements ReplicatedLog {
       const diverged = this.#divergence.errorOf(internalId);
       return {
         name: definition.name,
-        log: logOf(internalId, this.identity.logs),
+        log: this.#logOf(internalId),
         replicas,
         position: this.#replica.placeOf(internalId)?.position ?? null,
         ...(diverged !== undefined && { diverged: diverged.message }),

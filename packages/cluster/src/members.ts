@@ -40,6 +40,8 @@ export class Members {
   #timer: NodeJS.Timeout | undefined;
   #watch: { stop(): void } | undefined;
   #heardMs = Number.POSITIVE_INFINITY;
+  /** When the last word came, its own included. */
+  #lastMs = 0;
 
   /** @param onTold called with what another node tells */
   constructor(bucket: KV, own: () => Member, onTold: (member: Member) => void, log: DatabaseLog) {
@@ -62,7 +64,7 @@ export class Members {
     void (async () => {
       try {
         for await (const { key, operation, value } of watch) {
-          this.#heardMs = performance.now();
+          this.#heardMs = this.#lastMs = performance.now();
           if (operation !== "PUT") this.#known.delete(key);
           else if (key !== this.#own().node) {
             const member = JSON.parse(Buffer.from(value).toString()) as Member;
@@ -95,11 +97,13 @@ export class Members {
     this.#bucket.put(own.node, JSON.stringify(own)).catch(() => {});
   }
 
-  /** The other nodes that live. */
+  /**
+   * The other nodes that live: those that were heard shortly before the last word that came. A node that was paused or busy, or is cut off from
+   * the servers, hears nobody, which says nothing of the others.
+   */
   living(): Member[] {
-    const now = performance.now();
     return [...this.#known.values()]
-      .filter(({ heardMs }) => now - heardMs < aliveMs)
+      .filter(({ heardMs }) => this.#lastMs - heardMs < aliveMs)
       .map(({ member }) => member);
   }
 

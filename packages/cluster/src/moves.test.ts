@@ -8,7 +8,7 @@ import { seed } from "../../../tests/seed.ts";
 import { Moves } from "./moves.ts";
 import { replicasAmong } from "./placement.ts";
 
-const replaceMs = 40;
+const replaceMs = 500;
 
 /** A cluster of which only the catalog is there, and which nodes serve what. */
 class Model {
@@ -139,6 +139,20 @@ describe("[Y13] collections", () => {
     }
     for (const { replicas, definition } of model.entries)
       expect(replicas).toHaveLength(Math.min(2, definition.replicationFactor ?? 3));
+  });
+
+  test("of several shards leave the node that made them when the others have them", async () => {
+    const entry = {
+      internalId: "c99-1",
+      replicas: ["a", "b", "c"],
+      madeOn: "c",
+      definition: { name: "made#1", replicationFactor: 2, shard: { number: 1, of: 2 } },
+    };
+    model.entries.push(entry as never);
+    model.served.add("c99-1 c");
+    await settle();
+    expect(entry.replicas).toEqual(["a", "b"]);
+    expect(model.serving("c99-1").sort()).toEqual(["a", "b"]);
   });
 
   test("that only a dead node has are left to it", async () => {

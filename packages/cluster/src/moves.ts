@@ -28,18 +28,24 @@ export class Moves {
   readonly #node: string;
   readonly #replica: Pick<Replica, "entries" | "nodes" | "catalogPlace">;
   readonly #replaceMs: number;
+  readonly #replicationFactor: number;
   readonly #change: (internalId: string, replicas: readonly string[]) => Promise<void>;
   /** When nodes were last seen, as far as this one knows. */
   readonly #seenMs = new Map<string, number>();
   #isPlanning = false;
 
-  /** @param replaceMs how long a node may be away before others take its place */
+  /**
+   * @param replaceMs how long a node may be away before others take its place
+   * @param replicationFactor of collections that do not say
+   */
   constructor(
     node: string,
     replica: Pick<Replica, "entries" | "nodes" | "catalogPlace">,
     replaceMs: number,
     change: (internalId: string, replicas: readonly string[]) => Promise<void>,
+    replicationFactor = replicationFactorDefault,
   ) {
+    this.#replicationFactor = replicationFactor;
     this.#node = node;
     this.#replica = replica;
     this.#replaceMs = replaceMs;
@@ -76,14 +82,25 @@ export class Moves {
 
   /** The nodes that shall hold a collection next; undefined: those that do. */
   #next(
-    { internalId, replicas = [], definition }: CatalogEntry,
+    { internalId, replicas = [], definition, madeOn }: CatalogEntry,
     members: readonly string[],
     usable: readonly string[],
     living: readonly Living[],
   ): readonly string[] | "copying" | undefined {
+    const wanted = definition.replicationFactor ?? this.#replicationFactor;
     const staying = replicas.filter((node) => usable.includes(node));
-    if (staying.length === replicas.length || replicas.length === 0) return undefined;
-    const wanted = definition.replicationFactor ?? replicationFactorDefault;
+    const { position } = this.#replica.catalogPlace();
+    const isServed = (node: string) => {
+      const known = living.find((each) => each.node === node);
+      return known !== undefined && known.catalog >= position && !(internalId in known.broken);
+    };
+    if (staying.length === replicas.length || replicas.length === 0) {
+      // The node that made a shard, by a restore or a copy, is one too many when the others have it.
+      const isMaker = (node: string) => node === madeOn && definition.shard !== undefined;
+      const others = replicas.filter((node) => !isMaker(node));
+      if (others.length === replicas.length || others.length < wanted) return undefined;
+      return others.every(isServed) ? others : "copying";
+    }
     const others = usable.filter((node) => !replicas.includes(node));
     const missing = Math.max(0, wanted - staying.length);
     const isAnywhere = living.some(({ node, broken }) => replicas.includes(node) && !(internalId in broken));
@@ -92,11 +109,6 @@ export class Moves {
     // Removed nodes leave; those that are away only where others have taken their place.
     const after = missing > 0 ? replicas.filter((node) => members.includes(node)) : staying;
     if (after.length === replicas.length || after.length === 0) return undefined;
-    const { position } = this.#replica.catalogPlace();
-    const isServed = (node: string) => {
-      const known = living.find((each) => each.node === node);
-      return known !== undefined && known.catalog >= position && !(internalId in known.broken);
-    };
     return after.filter((node) => usable.includes(node)).every(isServed) ? after : "copying";
   }
 }

@@ -76,6 +76,7 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
         name,
         tf_idf_options: { enabled: true },
         store_raw_text: true,
+        ...(name === "c3" && { config: { shards: 3 } }),
       });
       await made.createTextIndex();
     }
@@ -105,8 +106,9 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
 
       await ask(0, "POST", "/cluster/remove/n1");
       await Promise.race([without(0, 1).toBe(true), failing]);
+      // Of three collections, and three shards of another.
       await poll(async () => Object.values(await replicas(1)).map((each) => each.length)).toEqual([
-        3, 3, 3, 3,
+        3, 3, 3, 3, 3, 3,
       ]);
       const collections = join(directory, "n1", "collections");
       await poll(async () => readdirSync(collections)).toEqual([]);
@@ -137,7 +139,7 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
       isOver = true;
     }
     await failing;
-    await poll(() => outcomes(1)).toEqual(["equal", "equal", "equal", "equal"]);
+    await poll(() => outcomes(1)).toEqual(Array(6).fill("equal"));
     for (const name of names) {
       const count = written.get(name) as number;
       expect(count).toBeGreaterThan(5);

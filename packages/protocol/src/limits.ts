@@ -102,6 +102,8 @@ export const limits = {
   recordsPerRequestMax: 1_000_000,
   /** Each collection needs open files, memory maps and a few buffers. */
   collectionsMax: 4_096,
+  /** Of a collection of a cluster. Each shard counts as a collection. */
+  shardsMax: 1_024,
 
   /** Ordinals are u32; the last value is kept as a sentinel. */
   ordinalMax: 0xffff_fffe,

@@ -346,9 +346,11 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
       const seen = before.then(() => request.resolveAgain());
       request.waits.deadline.race(seen).then(() => done(), done);
     });
-    app.addHook("onSend", (request, reply, _payload, done) => {
+    app.addHook("onSend", (request, reply, payload, done) => {
       reply.header(positionHeader, cluster.position(request));
-      done();
+      const united = reply.statusCode === 200 ? cluster.united(request, payload) : undefined;
+      if (united === undefined) done();
+      else united.then((text) => done(null, text), done);
     });
   }
   app.addHook("onSend", (request, reply, payload, done) => {

@@ -14,6 +14,7 @@ import type { Cluster } from "@quiverdb/cluster/cluster";
 import type { Member } from "@quiverdb/cluster/members";
 import type { ClusterStatus } from "@quiverdb/cluster/status";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
+import { operations } from "@quiverdb/engine/operations/operations";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
@@ -30,6 +31,8 @@ const avoidedMs = 5_000;
 /** For so long the node that has made a collection is asked for it first. */
 const freshMs = 60_000;
 
+/** A node that says nothing for so long has no part in a list. */
+const listedMs = 1_000;
 /** How long a request waits for the catalog before its key is looked at. */
 const catalogWaitMs = 5_000;
 
@@ -51,12 +54,14 @@ export class ClusterSide {
   passesOn(request: IncomingMessage, response: ServerResponse): boolean {
     const name = collectionOf(request.url ?? "");
     if (name === undefined || request.headers[hopHeader] !== undefined) return false;
-    const entry = this.#cluster.entryOf(name);
-    if (entry === undefined) return false;
-    const isServed = this.#cluster.serves(entry.internalId);
-    const isOfOne = ofOneNode.test(request.url ?? "");
+    const entries = this.#cluster.entriesOf(name);
+    if (entries.length === 0) return false;
+    // Of several shards, one is enough: others are asked for theirs.
+    const [entry] = entries;
+    const isServed = entries.some(({ internalId }) => this.#cluster.serves(internalId));
+    const isOfOne = entries.length === 1 && ofOneNode.test(request.url ?? "");
     if (isServed && !isOfOne) return false;
-    const able = this.#ableNodes(entry);
+    const able = this.#ableNodes(entries);
     // Of what was just restored or copied, other nodes may have nothing yet.
     const isFresh = entry.madeOn !== undefined && Date.now() - entry.createdMs < freshMs;
     const maker = isFresh ? able.find(({ node }) => node === entry.madeOn) : undefined;
@@ -68,22 +73,42 @@ export class ClusterSide {
     return true;
   }
 
-  /** The other nodes that serve a collection and can be reached. */
-  #ableNodes(entry: CatalogEntry): Member[] {
+  /** The other nodes that serve a collection, or one of its shards, and can be reached. */
+  #ableNodes(entries: readonly CatalogEntry[]): Member[] {
     const now = performance.now();
-    return this.#cluster.servingNodes(entry).filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
+    const nodes = new Map(
+      entries.flatMap((entry) => this.#cluster.servingNodes(entry).map((member) => [member.node, member])),
+    );
+    return [...nodes.values()].filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
   }
 
-  /** Loads or unloads the collection on the other nodes, too, when one is asked. A node that cannot be reached keeps what it has. */
+  /** The answers of other nodes to a request of this one; of those that can be reached. */
   async #everywhere(
     { headers, method = "POST", url = "" }: IncomingMessage,
-    entry: CatalogEntry,
-  ): Promise<void> {
+    nodes: readonly Member[],
+    signal?: AbortSignal,
+  ): Promise<Response[]> {
     const sent = new Headers({ [hopHeader]: "1" });
-    if (headers.authorization !== undefined) sent.set("authorization", headers.authorization);
-    await Promise.allSettled(
-      this.#ableNodes(entry).map((node) => fetch(node.url + url, { method, headers: sent })),
+    for (const name of ["authorization", positionHeader, consistencyHeader]) {
+      const value = headers[name];
+      if (typeof value === "string") sent.set(name, value);
+    }
+    const asked = await Promise.allSettled(
+      nodes.map((node) => fetch(node.url + url, { method, headers: sent, signal: signal ?? null })),
     );
+    return asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }
+
+  /** The answer of all nodes, where that of this one is a part: of the loaded collections, of which a node has those that it holds. */
+  united({ headers, raw, endpoint }: FastifyRequest, own: unknown): Promise<string> | undefined {
+    const isOfAll = endpoint.operation === operations.loadedCollections && headers[hopHeader] === undefined;
+    if (!isOfAll) return undefined;
+    return (async () => {
+      const others = await this.#everywhere(raw, this.#cluster.living(), AbortSignal.timeout(listedMs));
+      const lists = await Promise.all(others.filter(({ ok }) => ok).map((answer) => answer.json()));
+      const names = new Set([JSON.parse(own as string), ...lists].flat() as string[]);
+      return JSON.stringify([...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
+    })();
   }
 
   #to({ url }: Member): Forward {
@@ -101,13 +126,17 @@ export class ClusterSide {
    * @throws invalid_request, log_unavailable
    */
   before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
-    const entry = this.#entryOf(params);
-    const whole = () => (entry === undefined ? undefined : this.#cluster.whole(entry.internalId));
-    const reached = this.#seen(headers, entry?.internalId);
+    const entries = this.#entriesOf(params);
+    const whole = () => {
+      const waits = entries.map(({ internalId }) => this.#cluster.whole(internalId));
+      return waits.every((wait) => wait === undefined) ? undefined : Promise.all(waits).then(() => {});
+    };
+    const reached = this.#seen(headers, entries);
     const seen = reached === undefined ? whole() : reached.then(whole);
-    if (entry === undefined || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
+    if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
-    return Promise.all([seen, this.#everywhere(raw, entry)]).then(() => {});
+    // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
+    return Promise.all([seen, this.#everywhere(raw, this.#ableNodes(entries))]).then(() => {});
   }
 
   /**
@@ -120,45 +149,45 @@ export class ClusterSide {
     return reached && Promise.race([reached, delay(catalogWaitMs, undefined, { ref: false })]);
   }
 
-  #seen(headers: IncomingHttpHeaders, internalId: string | undefined): Promise<void> | undefined {
+  #seen(headers: IncomingHttpHeaders, entries: readonly CatalogEntry[]): Promise<void> | undefined {
     const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
     if (position === undefined && consistency === undefined) return undefined;
     if (consistency === undefined || consistency === "eventual")
-      return this.#reached(String(position), internalId);
+      return this.#reached(String(position), entries);
     if (consistency !== "strict")
       throw new QuiverError(
         "invalid_request",
         `${consistencyHeader} is '${String(consistency).slice(0, 40)}'; it can be 'strict' or 'eventual'.`,
         { path: consistencyHeader },
       );
-    return this.#cluster.end(internalId).then((end) => this.#reached(end, internalId));
+    return this.#cluster.end(entries[0]?.internalId).then((end) => this.#reached(end, entries));
   }
 
-  #reached(position: string, internalId: string | undefined): Promise<void> | undefined {
+  #reached(position: string, entries: readonly CatalogEntry[]): Promise<void> | undefined {
     const see = () => {
-      if (internalId !== undefined) this.#cluster.see(internalId);
+      for (const { internalId } of entries) this.#cluster.see(internalId);
     };
     const wait = this.#cluster.reached(position);
     if (wait === undefined) return void see();
     return wait.then(see);
   }
 
-  /** Of the collection that a path names. */
-  #entryOf(params: unknown): CatalogEntry | undefined {
+  /** Of the collection that a path names: of all its shards, or its own. */
+  #entriesOf(params: unknown): readonly CatalogEntry[] {
     const { collection_id: name } = (params ?? {}) as { collection_id?: string };
-    return name === undefined ? undefined : this.#cluster.entryOf(name);
+    return name === undefined ? [] : this.#cluster.entriesOf(name);
   }
 
   /** What a client is told of an error: damage is trouble of this node, which copies the collection from another one. */
   told(error: unknown, { params }: FastifyRequest): unknown {
     if (!isQuiverError(error) || error.code !== "data_corrupted") return error;
-    const entry = this.#entryOf(params);
-    return entry === undefined ? error : this.#cluster.damaged(entry.internalId, error);
+    const { shard = this.#entriesOf(params)[0]?.internalId } = error.details as { shard?: string };
+    return shard === undefined ? error : this.#cluster.damaged(shard, error);
   }
 
   /** How far this node is, for the answer to a request. */
   position({ params }: FastifyRequest): string {
-    return this.#cluster.positionFor(this.#entryOf(params)?.internalId);
+    return this.#cluster.positionFor(this.#entriesOf(params)[0]?.internalId);
   }
 
   register(app: FastifyInstance): void {
@@ -184,6 +213,12 @@ export class ClusterSide {
       this.#requireNode(request);
       const { internalId } = request.params as { internalId: string };
       return this.#cluster.stateOf(internalId);
+    });
+    app.post("/cluster/shards/:internalId", ofNodes, async (request, reply) => {
+      this.#requireNode(request);
+      const { internalId } = request.params as { internalId: string };
+      const answer = await this.#cluster.answer(internalId, await bytesOf(request.raw));
+      return reply.type("application/octet-stream").send(answer);
     });
     app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
     app.post("/cluster/adopt/:collection", ofAdmins, async (request) => {
@@ -216,6 +251,22 @@ export class ClusterSide {
     return this.#cluster.degraded();
   }
 }
+
+/** @throws body_too_large */
+async function bytesOf(message: IncomingMessage): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of message as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > shardCallBytesMax)
+      throw new QuiverError("body_too_large", `A call of a shard has more than ${shardCallBytesMax} bytes.`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** A search of 10,000 queries, as another node sends it. */
+const shardCallBytesMax = 256 * 1024 * 1024;
 
 /** Of what is in the memory of each node. */
 const ofAllNodes = /\/(?:load|unload)(?:\?|$)/;

@@ -45,6 +45,8 @@ type ClusterOption =
   | "clusterCa"
   | "clusterMonitors"
   | "clusterLogs"
+  | "clusterShards"
+  | "clusterReplicas"
   | "clusterKeepMs"
   | "clusterReplaceMs"
   | "clusterUnverifiedSync";
@@ -122,6 +124,8 @@ const bounds: Partial<Record<keyof ServerConfig, readonly [number, number]>> = {
   transactionIdleMs: [1, Number.MAX_SAFE_INTEGER],
   versionsKept: [1, 1_000_000],
   clusterLogs: [1, 64],
+  clusterShards: [1, limits.shardsMax],
+  clusterReplicas: [1, 1_024],
   clusterKeepMs: [1_000, Number.MAX_SAFE_INTEGER],
   clusterReplaceMs: [1_000, Number.MAX_SAFE_INTEGER],
 };
@@ -195,6 +199,8 @@ const clusterOptions = [
   "clusterCa",
   "clusterMonitors",
   "clusterLogs",
+  "clusterShards",
+  "clusterReplicas",
   "clusterKeepMs",
   "clusterReplaceMs",
   "clusterUnverifiedSync",

@@ -10,7 +10,7 @@ import type { Task } from "@quiverdb/engine/database/contract";
 /** JSON lines and the headers of the response. */
 export class Lines {
   readonly headers: Readonly<Record<string, string>>;
-  readonly #texts: Iterable<string>;
+  readonly #texts: AsyncIterable<string>;
   readonly #task: Task;
   readonly #onClose: () => void;
 
@@ -20,7 +20,7 @@ export class Lines {
    * @param onClose called once when reading ends, whether complete or because the connection was closed
    */
   constructor(
-    texts: Iterable<string>,
+    texts: AsyncIterable<string>,
     headers: Readonly<Record<string, string>>,
     task: Task,
     onClose: () => void,
@@ -45,7 +45,7 @@ export class Lines {
   async *#chunks(): AsyncGenerator<string> {
     let chunk = "";
     await this.#task.slice();
-    for (const text of this.#texts) {
+    for await (const text of this.#texts) {
       chunk += `${text}\n`;
       if (chunk.length < Lines.chunkBytes) {
         await this.#task.pause();

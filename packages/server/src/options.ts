@@ -117,6 +117,10 @@ export type ServerOptions = {
   clusterMonitors?: readonly string[];
   /** How many logs a new cluster has, 1 to 64; later starts change nothing. Default 8. */
   clusterLogs?: number;
+  /** Shards of a collection that does not say how many, 1 to 1,024. Default 1. */
+  clusterShards?: number;
+  /** Nodes that hold a collection, or a shard, that does not say how many. Default 3. */
+  clusterReplicas?: number;
   /** How long the logs keep what a node that is away has not read. Default: a day. */
   clusterKeepMs?: number;
   /** How long a node may be away before others take its place. */

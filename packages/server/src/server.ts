@@ -148,6 +148,8 @@ async function openCluster(config: CompleteServerConfig, logger: Logger) {
       logs: config.clusterLogs ?? limits.clusterLogsDefault,
       monitors: config.clusterMonitors,
       allowUnverifiedSync: config.clusterUnverifiedSync === true,
+      shards: config.clusterShards,
+      replicationFactor: config.clusterReplicas,
       versionsKept: versionsKept ?? limits.versionsKeptDefault,
       keepMs: config.clusterKeepMs ?? limits.clusterKeepMsDefault,
       replaceMs: config.clusterReplaceMs ?? limits.clusterReplaceMsDefault,

@@ -137,7 +137,10 @@ test("[V13] what is written while a stream is open arrives, with metadata as it 
   await server.call("streamingDelete", { ...c, vector_id: "live" });
   event = {};
   while (event.event === undefined) event = (await stream.next()).value as Event;
-  expect(event).toMatchObject({ event: "delete", id: `${version_number + 1}.1` });
+  expect(event).toMatchObject({
+    event: "delete",
+    id: expect.stringMatching(`^${version_number + 1}[.].*1$`),
+  });
   await stream.return(undefined);
 });
 

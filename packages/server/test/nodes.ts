@@ -1,7 +1,7 @@
 // How does the server of a test become a cluster of three nodes?
 //
 // With QUIVER_TEST_NODES the server that a test starts has two further nodes, and each request goes to the next node, with the position of
-// the answer before. Nothing else in the tests knows. Three nats-server are started for each data directory, and end with the test process.
+// the answer before. With QUIVER_TEST_SHARDS collections have so many shards. Little else in the tests knows. Three nats-server are started for each data directory, and end with the test process.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,6 +13,8 @@ import type { RunningServer } from "../src/running-server.ts";
 import { startServer } from "../src/server.ts";
 
 export const inCluster = process.env.QUIVER_TEST_NODES !== undefined;
+/** Of each collection, on two of the three nodes each, so that every node must ask another one. */
+export const shards = Number(process.env.QUIVER_TEST_SHARDS ?? 1);
 
 type TestCluster = {
   readonly nats: NatsServers;
@@ -48,6 +50,7 @@ export async function startNodes(config: ServerConfig): Promise<RunningServer & 
         cluster: nats.urls,
         clusterMonitors: nats.servers.map(({ monitor }) => monitor),
         clusterLogs: 2,
+        ...(shards > 1 && { clusterShards: shards, clusterReplicas: 2 }),
         node: `n${i + 1}`,
         advertise: `http://127.0.0.1:${port}`,
       }),

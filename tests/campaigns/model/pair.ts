@@ -32,6 +32,8 @@ export type Servers = {
   url(): string;
   /** Of each request. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Whether collections may have `max_vectors`; default: yes. */
+  readonly isLimited?: boolean;
   restart(how: "stop" | "kill"): Promise<void>;
   /** Restarts it with a short idle timeout of transactions, runs `act`, and restarts it as before. */
   withoutPatience(act: () => Promise<void>): Promise<void>;
@@ -211,7 +213,8 @@ export class Pair {
     await this.#compare(command.name);
   }
 
-  async #create({ name, max, autoIndex }: CommandOf<"create">): Promise<void> {
+  async #create({ name, max: drawn, autoIndex }: CommandOf<"create">): Promise<void> {
+    const max = this.#servers.isLimited === false ? null : drawn;
     const there = this.#modelled.has(name);
     const body = {
       name: this.#name(name),

@@ -15,6 +15,8 @@ type CreateOptions = ConnectionOptions & {
   text?: boolean;
   storeRawText?: boolean;
   maxVectors?: number;
+  shards?: number;
+  replicas?: number;
 };
 
 export function collectionsCommand(): Command {
@@ -39,6 +41,16 @@ export function collectionsCommand(): Command {
       .option(
         "--max-vectors <n>",
         "maximum number of records",
+        parsed((v) => readInteger(v, 1)),
+      )
+      .option(
+        "--shards <n>",
+        "in a cluster: into how many shards the records are divided, for ever",
+        parsed((v) => readInteger(v, 1)),
+      )
+      .option(
+        "--replicas <n>",
+        "in a cluster: how many nodes hold it, or each of its shards",
         parsed((v) => readInteger(v, 1)),
       ),
   ).action(create);
@@ -167,7 +179,11 @@ async function create(name: string, options: CreateOptions): Promise<void> {
       options.dimension === undefined ? undefined : { enabled: true, dimension: options.dimension },
     sparse_vector: options.sparse ? { enabled: true } : undefined,
     tf_idf_options: options.text ? { enabled: true } : undefined,
-    config: { max_vectors: options.maxVectors },
+    config: {
+      max_vectors: options.maxVectors,
+      shards: options.shards,
+      replication_factor: options.replicas,
+    },
     store_raw_text: options.storeRawText,
   });
   const detail = await collection.describe();
@@ -226,6 +242,7 @@ function printDetail(detail: CollectionDetail): void {
       "most records",
       detail.config.max_vectors === null ? "no limit" : formatCount(detail.config.max_vectors),
     ],
+    ["shards", detail.config.shards === undefined ? "" : formatCount(detail.config.shards)],
     ["loaded", yes(detail.loaded)],
     ["on disk", detail.disk_bytes === undefined ? "" : formatBytes(detail.disk_bytes)],
   ];

@@ -90,6 +90,8 @@ it("takes every setting from each of the three sources", () => {
     clusterCa: ["/nats/ca.pem", "/nats/ca.pem"],
     clusterMonitor: ["http://a:8222", ["http://a:8222"]],
     clusterLogs: ["4", 4],
+    clusterShards: ["3", 3],
+    clusterReplicas: ["2", 2],
     logKeep: ["2h", 7_200_000],
     replaceAfter: ["20m", 1_200_000],
     allowUnverifiedSync: ["true", true],

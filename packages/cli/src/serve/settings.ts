@@ -89,6 +89,8 @@ const rows: readonly Row[] = [
   ["cluster-creds", "clusterCreds", text("file"), "file with credentials for the NATS servers", "none"],
   ["cluster-ca", "clusterCa", text("file"), "PEM file of the authority that signed the certificates of the NATS servers", "that of the system"],
   ["cluster-monitor", "clusterMonitors", { ...text("url"), list: true }, "monitoring addresses of the NATS servers, which tell how they sync", "port 8222 of each"],
+  ["cluster-shards", "clusterShards", number, "shards of a collection that does not say how many", "1"],
+  ["cluster-replicas", "clusterReplicas", number, "nodes that hold a collection that does not say how many", "3"],
   ["cluster-logs", "clusterLogs", number, "logs of a new cluster; later starts change nothing", "8"],
   ["log-keep", "clusterKeepMs", duration, "how long the logs keep what a node that is away has not read; a node that was away longer copies from another one", "24h"],
   ["replace-after", "clusterReplaceMs", duration, "how long a node may be away before other nodes take over its collections, where there are other nodes", "15m"],

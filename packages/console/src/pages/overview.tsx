@@ -104,6 +104,7 @@ export function OverviewPage({ name, facts, refresh }: TabProps) {
           {detail.config.max_vectors !== null && (
             <Fact label="At most" value={countOf(detail.config.max_vectors, "record")} />
           )}
+          {detail.config.shards !== undefined && <Fact label="Shards" value={String(detail.config.shards)} />}
           <Fact label="Texts" value={detail.store_raw_text ? "stored" : "not stored"} />
           <Fact label="Indexes in memory" value={detail.loaded ? "yes" : "no"} />
         </dl>

@@ -32,6 +32,8 @@ export type CallLimits = {
    * A request is refused if it has the key of another (`idempotency_key_reused`).
    */
   readonly idempotencyKey?: string | undefined;
+  /** Of a part of a call that several shards answer: the version that all of them read (database/collection/exact-versions.ts). */
+  readonly atVersion?: number | undefined;
 };
 
 /** What a deadline uses of an AbortSignal. */
@@ -42,7 +44,16 @@ export type CancelSignal = {
   removeEventListener(type: "abort", act: () => void): void;
 };
 
-const optionNames = ["timeoutMs", "signal", "recheck", "account", "workMs", "trace", "idempotencyKey"];
+const optionNames = [
+  "timeoutMs",
+  "signal",
+  "recheck",
+  "account",
+  "workMs",
+  "trace",
+  "idempotencyKey",
+  "atVersion",
+];
 
 export class Deadline {
   readonly #endMs: number;
@@ -56,6 +67,8 @@ export class Deadline {
   readonly trace: Trace | undefined;
   /** Of a write that is done once. */
   readonly idempotencyKey: string | undefined;
+  /** The version that is read; undefined: the newest. */
+  readonly atVersion: number | undefined;
 
   private constructor({
     timeoutMs = Number.POSITIVE_INFINITY,
@@ -65,8 +78,10 @@ export class Deadline {
     workMs = Number.POSITIVE_INFINITY,
     trace,
     idempotencyKey,
+    atVersion,
   }: CallLimits) {
     this.trace = trace;
+    this.atVersion = atVersion;
     this.idempotencyKey = idempotencyKey;
     this.#account = account;
     this.#workMs = workMs;
@@ -104,17 +119,23 @@ export class Deadline {
 
   /** A deadline of the same call and task that is over in so many milliseconds at the latest. */
   within(timeoutMs: number): Deadline {
-    const sooner = new Deadline({
-      timeoutMs: Math.min(timeoutMs, this.leftMs),
+    const sooner = new Deadline({ ...this.limits, timeoutMs: Math.min(timeoutMs, this.leftMs) });
+    sooner.#task = this.task;
+    return sooner;
+  }
+
+  /** Options of a part of the call, in the time that is left. */
+  get limits(): CallLimits {
+    return {
+      timeoutMs: this.#endMs === Number.POSITIVE_INFINITY ? undefined : this.leftMs,
       signal: this.#signal,
       recheck: this.#recheck,
       account: this.#account,
-      workMs: this.#workMs,
+      workMs: this.#workMs === Number.POSITIVE_INFINITY ? undefined : this.#workMs,
       trace: this.trace,
       idempotencyKey: this.idempotencyKey,
-    });
-    sooner.#task = this.task;
-    return sooner;
+      atVersion: this.atVersion,
+    };
   }
 
   /** Remaining milliseconds, 0 or more. */

@@ -19,7 +19,8 @@ import { type ChangeMatching, changeOf } from "./change-matching.ts";
 import type { Head } from "./head.ts";
 import { readTag, requireNoTag, requireReadable, tagNotFound } from "./history.ts";
 import { KeyFilterRules, type WriterKeyFilter } from "./key-filter.ts";
-import { type RecordCondition, RecordReader, readConditions, readOperations } from "./record.ts";
+import { type RecordCondition, readConditions, readOperations } from "./record.ts";
+import { bornOf, exists as isThere } from "./shard.ts";
 import { requireStageable, stagedConditions, tooManyVectors } from "./staging.ts";
 import type { IndexedTransaction } from "./transaction.ts";
 import * as transactions from "./transaction.ts";
@@ -99,7 +100,7 @@ export function accept(
   request: LoggedRequest,
   maxVectors: number | null,
 ): LogOperation | null {
-  const exists = (id: Uint8Array): boolean => reader.get("ids", id) !== undefined;
+  const exists = (id: Uint8Array): boolean => isThere(reader, id);
   const roomFor = maxVectors === null ? Number.POSITIVE_INFINITY : maxVectors - head.live;
   const rules =
     "keyFilter" in request && request.keyFilter ? new KeyFilterRules(reader, request.keyFilter) : null;
@@ -177,9 +178,7 @@ export function accept(
 export function requireUnchanged(reader: Reader, conditions: Iterable<RecordCondition>): void {
   for (const { id, born } of conditions) {
     const key = id.slice();
-    const ordinal = reader.get("ids", key)?.slice();
-    const stored = ordinal && reader.get("records", ordinal);
-    const current = stored === undefined ? null : new RecordReader(stored).born;
+    const current = bornOf(reader, key) || null;
     if ((current ?? 0) === born) continue;
     const name = text(key);
     const found = current === null ? "it does not exist" : `version ${current} wrote it`;

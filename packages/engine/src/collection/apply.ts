@@ -38,6 +38,7 @@ import {
 } from "./history.ts";
 import { remember } from "./recent-entries.ts";
 import { operationBytes, RecordReader, readOperations } from "./record.ts";
+import { exists, type Shard } from "./shard.ts";
 import { applyStaged, stage } from "./staging.ts";
 import { metaKeys, ordinalKey } from "./tables.ts";
 import * as transactions from "./transaction.ts";
@@ -86,20 +87,22 @@ export class Application {
   readonly #writer: Writer;
   readonly #timeMs: number;
   readonly #versionsKept: number;
+  readonly #shard: Shard | undefined;
   readonly #versionBefore: number;
   /** The new version. The first operation that changes records creates it. */
   #change: Change | null = null;
   /** The definitions after the operations applied so far; `finish` stores them. */
   readonly head: Head;
 
-  /** @param head the one in the store; it is changed in place */
-  constructor(writer: Writer, head: Head, timeMs: number, versionsKept: number) {
+  /** @param head the one in the store; it is changed in place. @param shard whose records the store keeps; undefined: all */
+  constructor(writer: Writer, head: Head, timeMs: number, versionsKept: number, shard?: Shard) {
     invariant(Number.isSafeInteger(timeMs) && timeMs >= 0, `an entry has the time ${timeMs}`);
     this.#writer = writer;
     this.head = head;
     this.#versionBefore = head.version;
     this.#timeMs = timeMs;
     this.#versionsKept = versionsKept;
+    this.#shard = shard;
   }
 
   /** The version that is current when the entry is finished, as far as it is applied. */
@@ -168,11 +171,11 @@ export class Application {
   }
 
   get #changing(): Change {
-    this.#change ??= new Change(this.#writer, this.head);
+    this.#change ??= new Change(this.#writer, this.head, this.#shard);
     return this.#change;
   }
 
-  #exists = (id: Uint8Array): boolean => this.#writer.get("ids", id) !== undefined;
+  #exists = (id: Uint8Array): boolean => exists(this.#writer, id);
 
   #upsert(batch: Uint8Array): null {
     invariant(batch.length > 0, "an upsert has no record");

@@ -11,7 +11,7 @@
 
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
-import { ByteWriter, readU32Key } from "../base/bytes.ts";
+import { ByteWriter, readU32Key, u53Key } from "../base/bytes.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { host, type Sha256 } from "../base/host.ts";
 import { invariant } from "../base/invariant.ts";
@@ -28,6 +28,7 @@ import {
   type UpsertOperation,
 } from "./record.ts";
 import { deleteDamaged, deleteRecord, putRecord } from "./record-entries.ts";
+import { keeps, type Shard } from "./shard.ts";
 import { ordinalKey } from "./tables.ts";
 import {
   closedPerPart,
@@ -56,11 +57,13 @@ export class Change {
   readonly #liveBefore: number;
   #closedTotal = 0;
   readonly #history: History | undefined;
+  readonly #shard: Shard | undefined;
 
   /**
    * @param head the head of the previous version; changed in place, and written by `publish`
+   * @param shard whose records the store keeps; undefined: all
    */
-  constructor(writer: Writer, head: Head) {
+  constructor(writer: Writer, head: Head, shard?: Shard) {
     this.#writer = writer;
     this.#head = head;
     this.#version = head.version + 1;
@@ -68,19 +71,20 @@ export class Change {
     this.#liveBefore = head.live;
     this.#hash = host.sha256().update(head.hash);
     this.#history = readHistory(writer);
+    this.#shard = shard;
   }
 
   get version(): number {
     return this.#version;
   }
 
-  /** Whether a live record has this id. */
-  has(id: Uint8Array): boolean {
-    return this.#writer.get("ids", id) !== undefined;
-  }
-
   /** Creates or replaces a record. @throws storage_full when there are no ordinals left */
   upsert(operation: Encoded<UpsertOperation>): void {
+    this.#hash.update(operation.bytes);
+    if (!keeps(this.#shard, operation.id)) {
+      this.#writer.put("others", operation.id, u53Key(this.#version));
+      return;
+    }
     const ordinal = this.#head.nextOrdinal;
     if (ordinal > limits.ordinalMax)
       throw new QuiverError(
@@ -96,14 +100,15 @@ export class Change {
     this.#head.nextOrdinal = ordinal + 1;
     putRecord(this.#writer, ordinal, storedRecord(operation, this.#version), operation.dense);
     this.#count(contents, 1);
-    this.#hash.update(operation.bytes);
   }
 
   /** Deletes a record; false, and no change, when there is none. */
   delete(id: Uint8Array): boolean {
-    if (!this.#close(id)) return false;
-    this.#writer.delete("ids", id);
-    this.#noteGone(id);
+    if (keeps(this.#shard, id)) {
+      if (!this.#close(id)) return false;
+      this.#writer.delete("ids", id);
+      this.#noteGone(id);
+    } else if (!this.#writer.delete("others", id)) return false;
     this.#hash.update(operationBytes({ kind: "delete", id }));
     return true;
   }

@@ -11,6 +11,7 @@ import type { Reader, Writer } from "../storage/store.ts";
 import { answerMs, keyReused, type Once, tooManyKeys } from "./answers.ts";
 import type { HistoryPolicy } from "./history.ts";
 import { encodePlace, type Place } from "./place.ts";
+import type { Shard } from "./shard.ts";
 import { metaKeys } from "./tables.ts";
 
 /** What never changes about a collection. */
@@ -29,6 +30,10 @@ export type CollectionDefinition = {
   storeRawText: boolean;
   /** How far back versions were readable when it was created; absent: not at all. The store has what holds now (history.ts). */
   history?: HistoryPolicy;
+  /** Into how many shards its records are divided; absent: they are not. */
+  shards?: number;
+  /** Of one of several shards: which it is. Its name is that of the collection, '#' and the number. */
+  shard?: Shard;
   /** Of a copy: which version of which collection it began as. */
   origin?: { name: string; internalId?: string; version: number; hash: string };
 };
@@ -89,6 +94,13 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
       `is missing; it is required when dense vectors are enabled: an integer from 1 to ${limits.dimensionMax}.`,
     );
   const history = historyPolicy(request.config?.history);
+  const maxVectors = positive(request.config?.max_vectors, "config.max_vectors", Number.MAX_SAFE_INTEGER);
+  const shards = positive(request.config?.shards, "config.shards", limits.shardsMax) ?? 1;
+  if (shards > 1 && maxVectors !== null)
+    throw invalid(
+      "config.max_vectors",
+      `cannot be together with ${shards} shards: none of them has all records. Leave out one of the two.`,
+    );
   const memoryBudgetBytes = positive(
     request.config?.memory_budget_bytes,
     "config.memory_budget_bytes",
@@ -101,7 +113,7 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
     dimension,
     sparse,
     text,
-    maxVectors: positive(request.config?.max_vectors, "config.max_vectors", Number.MAX_SAFE_INTEGER),
+    maxVectors,
     replicationFactor: positive(
       request.config?.replication_factor,
       "config.replication_factor",
@@ -110,8 +122,34 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
     ...(memoryBudgetBytes !== null && { memoryBudgetBytes }),
     storeRawText: request.store_raw_text ?? false,
     ...(history !== null && { history }),
+    ...(shards > 1 && { shards }),
   };
 }
+
+/** The name of a collection, also of one of its shards. */
+export const nameOf = ({ name }: Pick<CollectionDefinition, "name">): string => name.split("#", 1)[0];
+
+/** The definition of one of the shards of a collection. */
+export const ofShard = (
+  definition: CollectionDefinition,
+  number: number,
+  of: number,
+): CollectionDefinition => ({
+  ...definition,
+  name: `${definition.name}#${number}`,
+  shard: { number, of },
+});
+
+/** The definition of the collection of a shard. */
+export function collectionOf({ shard, ...definition }: CollectionDefinition): CollectionDefinition {
+  return { ...definition, name: nameOf(definition), ...(shard !== undefined && { shards: shard.of }) };
+}
+
+/** The internal id of a collection, also of one of its shards. */
+export const collectionIdOf = (internalId: string): string => internalId.split("-", 1)[0];
+
+/** The internal id of one of the shards of a collection. */
+export const shardIdOf = (internalId: string, number: number): string => `${internalId}-${number}`;
 
 /** How far back versions shall be readable; null: not at all. @throws invalid_request */
 export function historyPolicy(given: unknown): HistoryPolicy | null {
@@ -136,8 +174,8 @@ export function historyPolicy(given: unknown): HistoryPolicy | null {
 const historyMax = 4_000_000_000;
 
 export function summaryOf(definition: CollectionDefinition): CollectionSummary {
-  const { name, description } = definition;
-  return { name, ...(description !== undefined && { description }) };
+  const { description } = definition;
+  return { name: nameOf(definition), ...(description !== undefined && { description }) };
 }
 
 // ---- Which collections exist, and in which directory is each?

@@ -17,6 +17,9 @@ import { denseAt, type StoredAt } from "./history.ts";
 import { RecordReader } from "./record.ts";
 import { afterPrefix, documentPrefix, ordinalKey, ordinalOfDocumentKey } from "./tables.ts";
 
+/** A record as it is stored, and its vector. */
+export type StoredBytes = { readonly record: Uint8Array; readonly dense: Float32Array | null };
+
 /** A record that was read; it owns its bytes. */
 export class StoredVector {
   readonly #record: RecordReader;
@@ -28,6 +31,21 @@ export class StoredVector {
     this.#dense = dense;
     // Read once: a document's vectors are compared by it many times.
     this.id = record.id;
+  }
+
+  /** A record that another node has read. */
+  static of({ record, dense }: StoredBytes): StoredVector {
+    return new StoredVector(new RecordReader(record), dense);
+  }
+
+  /** What another node needs to have it. */
+  get stored(): StoredBytes {
+    return { record: this.#record.bytes, dense: this.#dense };
+  }
+
+  /** The version that wrote it. */
+  get born(): number {
+    return this.#record.born;
   }
 
   /** Bytes that it takes in memory, about. */

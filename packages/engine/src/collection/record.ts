@@ -212,6 +212,11 @@ export class RecordReader {
   readonly #idEnd: number;
   readonly #flags: number;
 
+  /** The stored record. */
+  get bytes(): Uint8Array {
+    return this.#bytes;
+  }
+
   /** Bytes of the stored record. */
   get byteLength(): number {
     return this.#bytes.length;

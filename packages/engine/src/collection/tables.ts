@@ -73,6 +73,8 @@ export const tables = {
   meta: table(any, any, "collection", "A key has no name."),
   /** id of every live record -> ordinal. */
   ids: table(id, exactly(4), "id", (key) => `The id '${lenientText(key)}' has no ordinal.`, derived),
+  /** id of every live record of the collection's other shards -> version that wrote it (shard.ts). */
+  others: table(id, number, "id", "The version of a record of another shard cannot be read."),
   /** ordinal -> record (record.ts). A closed record is removed in the write that closes it. */
   records: table(ordinal, any, "record", "A key is no ordinal.", ofRecord),
   /** ordinal -> dense vector. */

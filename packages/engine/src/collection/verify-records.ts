@@ -10,6 +10,7 @@ import type { CollectionDefinition } from "./definition.ts";
 import type { Head } from "./head.ts";
 import { RecordReader } from "./record.ts";
 import { recordProblem } from "./record-problem.ts";
+import { keeps } from "./shard.ts";
 import { documentPrefix, ordinalOfDocumentKey } from "./tables.ts";
 
 const marks = {
@@ -77,6 +78,15 @@ export class RecordCheck {
     }
     chunk.marks[at] |= marks.ids;
     chunk.ids[at] = host.crc32(key);
+  }
+
+  /** A key of `others`. */
+  other(key: Uint8Array): void {
+    const shard = this.#definition?.shard;
+    if (shard !== undefined && !keeps(shard, key)) return;
+    const record_id = lenientText(key);
+    const message = `The record '${record_id}' is noted as one of another shard; it belongs to this store.`;
+    this.#find({ kind: "id", table: "others", record_id, message });
   }
 
   /** A key of `documents`. */

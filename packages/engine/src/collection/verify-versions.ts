@@ -64,8 +64,8 @@ export class VersionCheck {
         this.#bad(version, `Version ${version} closes ordinal ${ordinal}, which is closed already.`);
   }
 
-  /** Computes hashes again while it receives the records. Call it after all entries of `versions`. */
-  contents(): ContentsCheck {
+  /** Computes hashes again, if wanted, while it receives the records. Call it after all entries of `versions`. */
+  contents(isHashed: boolean): ContentsCheck {
     const entries = this.#entries;
     let i = 0;
     let hash: Sha256 | undefined;
@@ -104,7 +104,7 @@ export class VersionCheck {
             message: `The record '${reader.id}' says that it was born at ${reader.born}; the log says ${entry.version}.`,
           });
         if (ordinal === entry.firstOrdinal) {
-          const parent = parentOf(i);
+          const parent = isHashed ? parentOf(i) : undefined;
           hash = parent && host.sha256().update(parent);
           next = ordinal;
         }

@@ -157,7 +157,8 @@ class Verification {
 
   /** Records and vectors, side by side. */
   #contents(): void {
-    const contents = this.#versions.contents();
+    // The hashes of a shard's versions are over the changes of all shards.
+    const contents = this.#versions.contents(this.#options.definition?.shard === undefined);
     const vectors = this.#file.entries("dense");
     let vector = vectors.next();
     for (const { key, stored, isLong } of this.#file.entries("records")) {
@@ -230,6 +231,7 @@ class Verification {
   readonly #checks: Record<TableName, (key: Uint8Array, body: Uint8Array) => void> = {
     meta: (key, body) => this.#meta(text(key), body),
     ids: (key, body) => this.#records.id(key, body),
+    others: (key) => this.#records.other(key),
     documents: (key) => this.#records.document(key),
     records: (key, body) => this.#records.record(readU32Key(key), body),
     dense: (key) => this.#records.note("dense", readU32Key(key)),

@@ -13,6 +13,7 @@ import type { EarlierVersions } from "./collection/earlier-versions.ts";
 import type { IndexAdministration } from "./collection/indexes.ts";
 import type { LoadState } from "./collection/load-state.ts";
 import type { Matches } from "./collection/matches.ts";
+import type { Merging } from "./collection/merging.ts";
 import type { Records } from "./collection/records.ts";
 import type { Searches } from "./collection/searches.ts";
 import type { CollectionState } from "./collection/state.ts";
@@ -34,6 +35,7 @@ export type CollectionParts = {
   readonly transactions: Transactions;
   readonly earlier: EarlierVersions;
   readonly changes: Changes;
+  readonly merging: Merging;
   readonly describe: Collection["describe"];
 };
 

@@ -18,7 +18,9 @@ import {
   type CatalogAnswer,
   type CatalogEntry,
   checkCollectionName,
+  collectionIdOf,
   defineCollection,
+  nameOf,
   summaryOf,
 } from "../collection/definition.ts";
 import { kindsWith } from "../index/registry.ts";
@@ -71,11 +73,12 @@ export class CollectionChanges {
     const indexes: Record<string, IndexDefinition> = {};
     for (const { name: kind, automatic, define } of kindsWith("automatic"))
       if (automatic.isWanted(request)) indexes[kind] = define(definition, automatic.definition);
-    const entry = this.#collections.newEntry(definition);
+    const [entry, ...others] = this.#collections.newEntries(definition);
     const created = { id: name, ...summaryOf(definition) };
     await this.#dependencies.change({
       kind: "createCollection",
       entry,
+      ...(others.length > 0 && { others }),
       indexes: indexes as IndexDefinitions,
       answer: answered(created),
     });
@@ -109,8 +112,10 @@ export class CollectionChanges {
     const aside = this.#collections.quarantined.get(name);
     // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
-    const entry = aside?.entry ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
-    const { internalId } = entry;
+    const [shard] = this.#collections.shardsOf(name) ?? [];
+    const entry =
+      shard ?? aside?.entry ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
+    const internalId = collectionIdOf(entry.internalId);
     await this.#dependencies.change({ kind: "deleteCollection", name, internalId, answer });
   }
 
@@ -185,19 +190,30 @@ export class CollectionChanges {
   ): Promise<void> {
     switch (change.kind) {
       case "createCollection":
-        return this.#create(change.entry, change.indexes, change.answer);
+        return this.#createAll([change.entry, ...(change.others ?? [])], change.indexes, change.answer);
       case "replaceCollection":
-        return this.#restores.replace(change.entry, change.answer);
+        return this.#restores.replace([change.entry, ...(change.others ?? [])], change.answer);
       case "deleteCollection":
-        return this.#delete(change.name, change.internalId, change.answer);
+        return this.#deleteAll(change.name, change.internalId, change.answer);
       case "setAlias":
         return this.#setAlias(change);
     }
   }
 
+  /** Those that a crash has left to be made. The answer is stored with the last. */
+  async #createAll(
+    entries: readonly CatalogEntry[],
+    indexes: IndexDefinitions,
+    answer?: CatalogAnswer,
+  ): Promise<void> {
+    const missing = entries.filter(({ internalId }) => this.#collections.entryById(internalId) === undefined);
+    if (missing.length === entries.length) this.#requireFree(nameOf(entries[0].definition));
+    for (const entry of missing)
+      await this.#create(entry, indexes, entry === missing.at(-1) ? answer : undefined);
+  }
+
   async #create(entry: CatalogEntry, indexes: IndexDefinitions, answer?: CatalogAnswer): Promise<void> {
     const { name } = entry.definition;
-    this.#requireFree(name);
     await this.#change(name, async () => {
       if (this.#dependencies.holds(entry))
         this.#collections.served.set(name, await this.#collections.make(entry, indexes, answer));
@@ -208,8 +224,21 @@ export class CollectionChanges {
     });
   }
 
-  async #delete(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
+  /** The last of the shards goes with the answer. The first one goes last: by it the others are found. */
+  async #deleteAll(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
     this.#requireNoAliasOf(name);
+    const shards = this.#collections.shardsOf(name);
+    if (shards === undefined || collectionIdOf(shards[0].internalId) !== internalId)
+      return this.#delete(name, internalId, answer);
+    for (const entry of shards.reverse())
+      await this.#delete(
+        entry.definition.name,
+        entry.internalId,
+        entry === shards.at(-1) ? answer : undefined,
+      );
+  }
+
+  async #delete(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
     const aside = this.#collections.quarantined.get(name);
     const { elsewhere } = this.#collections;
     if (aside !== undefined) return this.#collections.deleteQuarantined(aside, answer);

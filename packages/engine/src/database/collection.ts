@@ -1,10 +1,10 @@
 // A collection that is open: this file creates its parts (collection/*.ts), describes it, and closes it. The calls of the parts are the
 // contract's `Collection` (collection-calls.ts).
 
-import type { QuiverError } from "@quiverdb/protocol/errors";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { CollectionDetail, MergeCollection, Merged } from "@quiverdb/protocol/shapes/collection";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
-import { type CallOptions, Deadline } from "../base/deadline.ts";
+import { type CallLimits, type CallOptions, Deadline } from "../base/deadline.ts";
 import type { CatalogEntry } from "../collection/definition.ts";
 import type { HistoryPolicy, When } from "../collection/history.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
@@ -16,6 +16,7 @@ import type { ReadTransaction } from "../storage/store.ts";
 import { Changes } from "./collection/changes.ts";
 import { Checks } from "./collection/checks.ts";
 import { EarlierVersions } from "./collection/earlier-versions.ts";
+import type { ExactVersions } from "./collection/exact-versions.ts";
 import { IndexAdministration } from "./collection/indexes.ts";
 import { LoadState } from "./collection/load-state.ts";
 import { Matches } from "./collection/matches.ts";
@@ -36,13 +37,17 @@ import {
 } from "./collection-calls.ts";
 import type { CollectionStatistics } from "./contract.ts";
 import { failingTasks } from "./failing-tasks.ts";
+import type { ShardCall } from "./shards/call.ts";
+import { runInShard } from "./shards/shard.ts";
 import type { AcquiredView, Attachable, PostedMatches } from "./threads/messages.ts";
+
+/** How long a boundary of the log waits for the indexes. */
+const boundaryMs = 250;
 
 export class OpenCollection {
   readonly #state: CollectionState;
   readonly #memory: CollectionMemory;
   readonly #parts: CollectionParts;
-  readonly #merging: Merging;
   /** What a caller can do who sees all of it. */
   readonly calls: CollectionCalls;
   #closed: Promise<void> | null = null;
@@ -75,10 +80,10 @@ export class OpenCollection {
       checks: new Checks(state),
       transactions,
       changes: new Changes(state),
+      merging: new Merging(state, writes),
       earlier: new EarlierVersions(state, records, writes, () => this.calls),
       describe: () => this.#describe(),
     };
-    this.#merging = new Merging(state, writes);
     this.calls = collectionCalls(this.#parts);
   }
 
@@ -92,8 +97,9 @@ export class OpenCollection {
     return this.#state.entry;
   }
 
+  /** In the catalog. */
   get name(): string {
-    return this.#state.name;
+    return this.entry.definition.name;
   }
 
   get isLoaded(): boolean {
@@ -135,11 +141,11 @@ export class OpenCollection {
 
   async #describe(): Promise<CollectionDetail> {
     const { internalId: _, ...origin } = this.#state.definition.origin ?? {};
-    const { name, description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
-    const { maxVectors, replicationFactor, memoryBudgetBytes } = this.#state.definition;
+    const { description, dense, dimension, sparse, text, storeRawText } = this.#state.definition;
+    const { maxVectors, replicationFactor, memoryBudgetBytes, shards } = this.#state.definition;
     const history = this.#parts.earlier.policy;
     return {
-      name,
+      name: this.#state.name,
       ...(description !== undefined && { description }),
       dense_vector: { enabled: dense, dimension },
       sparse_vector: { enabled: sparse },
@@ -149,6 +155,7 @@ export class OpenCollection {
         replication_factor: replicationFactor,
         ...(history !== undefined && { history }),
         ...(memoryBudgetBytes !== undefined && { memory_budget_bytes: memoryBudgetBytes }),
+        ...(shards !== undefined && { shards }),
       },
       store_raw_text: storeRawText,
       ...("name" in origin && { origin }),
@@ -166,7 +173,7 @@ export class OpenCollection {
   statistics(): CollectionStatistics {
     const head = this.#state.readServed((_, current) => current);
     return {
-      name: this.#state.name,
+      name: this.name,
       failing: failingTasks(this.#state.background),
       records: head.live,
       version: head.version,
@@ -224,6 +231,7 @@ export class OpenCollection {
     await indexer?.written();
     await gate.empty();
     await this.#parts.load.settled();
+    this.#state.exact.stop();
     await this.#state.dependencies.closeInThreads(this.#state.entry.internalId);
     await store.close();
   }
@@ -280,6 +288,38 @@ export class OpenCollection {
     this.#state.indexer?.abandon(slot);
   }
 
+  // ---- As a shard
+
+  /** For the collection whose shard it is. */
+  get parts(): CollectionParts {
+    return this.#parts;
+  }
+
+  /** Versions at which all shards can be asked. */
+  get exact(): ExactVersions {
+    return this.#state.exact;
+  }
+
+  /** What was applied so far ends at a boundary: it is kept as a state, once searches can see it. */
+  async reachBoundary(): Promise<void> {
+    const version = this.#state.writtenVersion;
+    // An index that fails, or takes long, does not hold up the log: then there is one state less to search.
+    await this.#state.indexer?.published(version, Deadline.of({ timeoutMs: boundaryMs }));
+    const { isOpen, indexer, exact } = this.#state;
+    if (isOpen && (indexer === null || indexer.viewAt(version) !== null)) exact.keepBoundary();
+  }
+
+  /** Answers its collection. */
+  async ask(call: ShardCall, limits: CallLimits): Promise<unknown> {
+    try {
+      return await runInShard(this.#parts, call, limits);
+    } catch (error) {
+      if (!isQuiverError(error, "data_corrupted")) throw error;
+      const { code, message, details } = error;
+      throw new QuiverError(code, message, { ...details, shard: this.entry.internalId }, { cause: error });
+    }
+  }
+
   // ---- As a replica
 
   /** How far in the replicated log its store is. */
@@ -321,7 +361,7 @@ export class OpenCollection {
 
   /** Takes over what a copy of it has changed, as one version. @throws merge_conflict */
   merge(copy: OpenCollection, request: MergeCollection, options?: CallOptions): Promise<Merged> {
-    return this.#merging.merge(copy.#state, request, options);
+    return this.#parts.merging.merge(copy.#state, request, options);
   }
 
   /** Removes what earlier versions had that nobody can read any more. */

@@ -15,6 +15,9 @@ import {
   type CatalogAnswer,
   type CatalogEntry,
   type CollectionDefinition,
+  nameOf,
+  ofShard,
+  shardIdOf,
   summaryOf,
 } from "../collection/definition.ts";
 import { collectionsDirectory, removeCollectionDirectory, syncDirectory } from "../process/data-directory.ts";
@@ -33,6 +36,8 @@ export type CollectionsDependencies = {
   readonly memoryBudgetBytes: number | undefined;
   readonly log: DatabaseLog;
   clock(): number;
+  /** Shards of a collection that does not say how many. */
+  readonly shards: number;
   /** The nodes that hold a new collection; undefined in a database alone. */
   replicasOf(internalId: string, replicationFactor: number | null): readonly string[] | undefined;
   /** Closes the earlier versions of a collection. */
@@ -170,7 +175,20 @@ export class Collections {
 
   /** Whether there is a collection of this name, served or not. */
   isTaken(name: string): boolean {
-    return this.served.has(name) || this.quarantined.has(name) || this.elsewhere.has(name);
+    const isThere = (key: string) =>
+      this.served.has(key) || this.quarantined.has(key) || this.elsewhere.has(key);
+    return isThere(name) || isThere(ofShard({ name } as CollectionDefinition, 0, 1).name);
+  }
+
+  /** The entries of the shards of a collection or an alias, by number; undefined if it has none. */
+  shardsOf(given: string): CatalogEntry[] | undefined {
+    const name = this.aliases.get(given) ?? given;
+    const first = this.entryOf(`${name}#0`);
+    if (first?.definition.shard === undefined) return undefined;
+    const entries = Array.from({ length: first.definition.shard.of }, (_, number) =>
+      this.entryOf(`${name}#${number}`),
+    );
+    return entries.filter((entry) => entry !== undefined);
   }
 
   requireRoom(name: string): void {
@@ -213,10 +231,17 @@ export class Collections {
     }
   }
 
-  newEntry(
-    definition: CollectionDefinition,
-    internalId = `c${randomBytes(12).toString("hex")}`,
-  ): CatalogEntry {
+  /** The entries of a new collection: one, or in a cluster one for each of its shards. */
+  newEntries(definition: CollectionDefinition, internalId = newId()): CatalogEntry[] {
+    const { maxVectors, shards = maxVectors === null ? this.#dependencies.shards : 1 } = definition;
+    if (shards === 1 || this.#dependencies.replicasOf(internalId, null) === undefined)
+      return [this.newEntry(definition, internalId)];
+    return Array.from({ length: shards }, (_, number) =>
+      this.newEntry(ofShard(definition, number, shards), shardIdOf(internalId, number)),
+    );
+  }
+
+  newEntry(definition: CollectionDefinition, internalId = newId()): CatalogEntry {
     const replicas = this.#dependencies.replicasOf(internalId, definition.replicationFactor);
     return {
       internalId,
@@ -248,8 +273,9 @@ export class Collections {
       damaged: true,
     }));
     const others = [...this.elsewhere.values()].map(({ definition }) => summaryOf(definition));
-    if (aside.length + others.length === 0) return open;
-    return [...open, ...aside, ...others].sort((a, b) => compareText(a.name, b.name));
+    // Of several shards, one that is damaged says more than the others.
+    const all = new Map([...open, ...others, ...aside].map((summary) => [summary.name, summary]));
+    return [...all.values()].sort((a, b) => compareText(a.name, b.name));
   }
 
   statistics(): Pick<DatabaseStatistics, "collections" | "damaged"> {
@@ -265,9 +291,13 @@ export class Collections {
   }
 
   loadedNames(): string[] {
-    return this.sorted()
-      .filter((collection) => collection.isLoaded)
-      .map(({ name }) => name);
+    const loaded = this.sorted().filter((collection) => collection.isLoaded);
+    return [...new Set(loaded.map(({ entry }) => nameOf(entry.definition)))];
+  }
+
+  /** What a caller names: shards have names of their own, which nobody can give. @throws as `find` */
+  findGiven(given: string): OpenCollection {
+    return this.find(given.replaceAll("#", "\u0000"));
   }
 
   /** The collection of a name or an alias. */
@@ -329,6 +359,8 @@ export class Collections {
     removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
   }
 }
+
+const newId = (): string => `c${randomBytes(12).toString("hex")}`;
 
 /** Findings per collection that are logged at a start. */
 const loggedMax = 20;

@@ -6,6 +6,7 @@
 // close   reject new calls, wait for running ones, stop the writer after its last write, release the lock
 
 import { randomBytes } from "node:crypto";
+import { rmSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
@@ -24,7 +25,7 @@ import { compareText } from "../base/bytes.ts";
 import { type CallOptions, Deadline } from "../base/deadline.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { fingerprintOf } from "../collection/answers.ts";
-import type { CatalogAnswer, CatalogEntry } from "../collection/definition.ts";
+import { type CatalogAnswer, type CatalogEntry, collectionOf } from "../collection/definition.ts";
 import { KeyFilter } from "../collection/key-filter.ts";
 import type { VerifiedCatalog } from "../collection/verify-catalog.ts";
 import {
@@ -59,8 +60,11 @@ import { damagedError, verifyStore } from "./quarantine.ts";
 import { Reopening } from "./reopening.ts";
 import { DatabaseReplica } from "./replica.ts";
 import type { ReplicatedOptions, SharedChange } from "./replication.ts";
+import { gatherStores } from "./shards/gathered-stores.ts";
+import { mergeShards, restrictedShardedCalls, shardedCalls } from "./shards/sharded-collection.ts";
+import { Shards } from "./shards/shards.ts";
 import { Restores } from "./snapshots/restores.ts";
-import { KeptSnapshots } from "./snapshots/snapshots.ts";
+import { KeptSnapshots, type SnapshotSource } from "./snapshots/snapshots.ts";
 import { ThreadsOwner } from "./threads/owner.ts";
 
 /** Maximum interval between two checks of idle transactions and memory, in milliseconds. */
@@ -121,6 +125,8 @@ export class OpenDatabase implements Database {
       change: (change: SharedChange) => this.#change(change),
       holds: (entry: CatalogEntry) => this.#holds(entry),
       here: (entry: CatalogEntry) => this.#here(entry),
+      shards: replication?.shards ?? 1,
+      isReplicated: replication !== undefined,
       replicasOf: (internalId: string, replicationFactor: number | null) =>
         replication?.replicasOf(internalId, replicationFactor),
     };
@@ -140,7 +146,14 @@ export class OpenDatabase implements Database {
       },
       () => this.#restores.count,
     );
-    this.threads = new ThreadsOwner(this.collections, options.readerThreads ?? 0);
+    this.threads = new ThreadsOwner(
+      {
+        served: this.collections.served,
+        find: (name) => this.collections.findGiven(name),
+        shards: (name, keyFilter) => this.#shardsOf(name, keyFilter),
+      },
+      options.readerThreads ?? 0,
+    );
     this.#balance = new MemoryBalance(this.collections, { ...shared, budgetBytes: memoryBudgetBytes });
     const reopening = new Reopening(this.collections, {
       ...shared,
@@ -154,7 +167,7 @@ export class OpenDatabase implements Database {
     });
     this.snapshots = new KeptSnapshots({
       ...shared,
-      find: (name) => this.collections.find(name),
+      find: (name) => this.#snapshotSource(name),
       checkAlone: (run) => this.#limited.checkAlone(run),
     });
     this.#restores = new Restores(this.collections, {
@@ -241,9 +254,11 @@ export class OpenDatabase implements Database {
     const { replication } = this.#options;
     if (replication === undefined) return entry;
     const { node } = replication;
+    // A shard has a node more, which made it, until the others have it (packages/cluster/src/moves.ts).
+    const others = entry.definition.shard === undefined ? replicas.slice(1) : replicas;
     return {
       ...entry,
-      replicas: this.#holds(entry) ? replicas : [node, ...replicas.slice(1)].sort(),
+      replicas: this.#holds(entry) ? replicas : [node, ...others].sort(),
       madeOn: node,
     };
   }
@@ -269,6 +284,12 @@ export class OpenDatabase implements Database {
         if (this.collections.entryById(changed.internalId) !== undefined) await this.#catalog.save(changed);
       },
       atVersion: (of, version, act) => this.#past.use(of, version, ({ calls }) => act(calls)),
+      askAtVersion: (of, version, call, limits) =>
+        this.#past.use(of, version, (past) => past.ask(call, limits)),
+      stateOf: (internalId) => {
+        const { name } = this.collections.entryById(internalId)?.definition ?? {};
+        return name === undefined ? undefined : this.collections.served.get(name)?.parts.state;
+      },
       checkAlone: (run) => this.#limited.checkAlone(run),
       onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
       beginExport: () => this.#limited.beginExport(),
@@ -359,7 +380,25 @@ export class OpenDatabase implements Database {
   }
 
   collection(name: string): Collection {
-    return this.collections.find(name).calls;
+    const shards = this.#shardsOf(name);
+    return shards === undefined ? this.collections.findGiven(name).calls : shardedCalls(shards);
+  }
+
+  /** The shards of a collection of several, for a caller who sees the records of a filter. */
+  #shardsOf(name: string, keyFilter?: Filter): Shards | undefined {
+    const { replication } = this.#options;
+    if (replication === undefined || this.collections.shardsOf(name) === undefined) return undefined;
+    return new Shards(
+      {
+        entries: () => this.collections.shardsOf(name) ?? [],
+        local: ({ definition }) => {
+          const collection = this.collections.served.get(definition.name);
+          return collection?.isOpen ? collection : undefined;
+        },
+        remote: (entry, call, deadline) => replication.ask(entry, call, deadline.limits),
+      },
+      keyFilter,
+    );
   }
 
   restrictedTo(filter: Filter): RestrictedDatabase {
@@ -367,7 +406,12 @@ export class OpenDatabase implements Database {
     return {
       listCollections: () => this.listCollections(),
       loadedCollections: () => this.loadedCollections(),
-      collection: (name) => this.collections.find(name).restrictedTo(keyFilter),
+      collection: (name) => {
+        const shards = this.#shardsOf(name, filter);
+        return shards === undefined
+          ? this.collections.findGiven(name).restrictedTo(keyFilter)
+          : restrictedShardedCalls(shards, filter);
+      },
     };
   }
 
@@ -390,7 +434,9 @@ export class OpenDatabase implements Database {
 
   copyCollection(name: string, when: When, as: string, options?: CallOptions): Promise<RestoredCollection> {
     return this.#once(options, { kind: "copy", name, when, as }, (answered) => {
-      const collection = this.collections.find(name);
+      const shards = this.#shardsOf(name);
+      if (shards !== undefined) return this.#restores.copyShards(shards, when, as, answered);
+      const collection = this.collections.findGiven(name);
       const { version, history } = collection.versionAt(when);
       return collection.workAside((_, closing) =>
         this.#restores.copy(collection.entry, version, history, as, closing, answered),
@@ -410,7 +456,33 @@ export class OpenDatabase implements Database {
       await delay(100);
     }
     this.#assertOpen();
-    return this.collections.find(name).merge(this.collections.find(request.from), request, options);
+    const [shards, copies] = [this.#shardsOf(name), this.#shardsOf(request.from)];
+    if (shards !== undefined && copies !== undefined) return mergeShards(shards, copies, request, options);
+    const original = shards?.home ?? this.collections.findGiven(name);
+    return original.merge(copies?.home ?? this.collections.findGiven(request.from), request, options);
+  }
+
+  #snapshotSource(name: string): SnapshotSource {
+    const shards = this.#shardsOf(name);
+    if (shards === undefined) return this.collections.findGiven(name);
+    return {
+      entry: { definition: collectionOf(shards.home.entry.definition) },
+      // The next start removes what a crash leaves of it.
+      workAside: async (work) => {
+        const directory = collectionDirectory(
+          this.#options.dataDir,
+          `gathered${randomBytes(8).toString("hex")}`,
+        );
+        try {
+          return await shards.home.workAside(async (_, signal) => {
+            await gatherStores(shards, undefined, [{ directory }], {}, signal);
+            return work(directory, signal);
+          });
+        } finally {
+          rmSync(directory, { recursive: true, force: true });
+        }
+      },
+    };
   }
 
   // ---- Maintenance

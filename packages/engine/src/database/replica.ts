@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { fromHex, toHex } from "../base/bytes.ts";
+import type { CallLimits } from "../base/deadline.ts";
 import type { CatalogEntry, CatalogRequest } from "../collection/definition.ts";
 import { type Place, placeAfter, readPlace } from "../collection/place.ts";
 import type { OrderedMessage } from "../log/ordered.ts";
@@ -22,6 +23,7 @@ import type { OpenCollection } from "./collection.ts";
 import type { CollectionChanges } from "./collection-changes.ts";
 import type { Collections } from "./collections.ts";
 import type { AppliedChange, CatalogState, Replica, SharedChange } from "./replication.ts";
+import type { ShardCall } from "./shards/call.ts";
 import type { Restores } from "./snapshots/restores.ts";
 import { copyStore, stateHash, writeCopy } from "./store-copy.ts";
 
@@ -191,7 +193,9 @@ export class DatabaseReplica implements Replica {
   }
 
   #isMade(change: SharedChange): boolean {
-    return "entry" in change && this.entryById(change.entry.internalId) !== undefined;
+    if (!("entry" in change)) return false;
+    const last = ("others" in change && change.others?.at(-1)) || change.entry;
+    return this.entryById(last.internalId) !== undefined;
   }
 
   entries(): readonly CatalogEntry[] {
@@ -233,7 +237,27 @@ export class DatabaseReplica implements Replica {
     isOwn: (opId: string) => boolean,
   ): Promise<readonly AppliedMessage[]> {
     const collection = this.#require(internalId);
-    const applied = await this.#parts.writer.apply(internalId, messages);
+    if (collection.entry.definition.shard === undefined) return this.#apply(collection, messages, isOwn);
+    // All shards have a state at each boundary, at which they can be searched together.
+    const applied: AppliedMessage[] = [];
+    let { position } = collection.place;
+    for (let from = 0; from < messages.length; ) {
+      if (isBoundary(position, messages[from].position)) await collection.reachBoundary();
+      let end = from;
+      do position = messages[end++].position;
+      while (end < messages.length && !isBoundary(position, messages[end].position));
+      applied.push(...(await this.#apply(collection, messages.slice(from, end), isOwn)));
+      from = end;
+    }
+    return applied;
+  }
+
+  async #apply(
+    collection: OpenCollection,
+    messages: readonly OrderedMessage[],
+    isOwn: (opId: string) => boolean,
+  ): Promise<readonly AppliedMessage[]> {
+    const applied = await this.#parts.writer.apply(collection.entry.internalId, messages);
     let version = 0;
     const indexes: IndexKind[] = [];
     const committed: [string, number][] = [];
@@ -248,6 +272,18 @@ export class DatabaseReplica implements Replica {
       }
     if (collection.isOpen) collection.followed(version, indexes, committed);
     return applied;
+  }
+
+  answer(internalId: string, call: ShardCall, limits: CallLimits): Promise<unknown> {
+    const collection = this.#find(internalId);
+    if (collection !== undefined) return collection.ask(call, limits);
+    throw new QuiverError("not_ready", `This node does not serve the shard ${internalId}.`, {
+      retry_after_seconds: 1,
+    });
+  }
+
+  shardsOf(name: string): readonly CatalogEntry[] | undefined {
+    return this.#parts.collections.shardsOf(name);
   }
 
   see(internalId: string): void {
@@ -311,6 +347,13 @@ export class DatabaseReplica implements Replica {
     collection.start(entry.loaded);
   }
 }
+
+/** Positions of a log between two boundaries. */
+const boundaryPositions = 16;
+
+/** Whether a boundary of the log lies between the positions of two messages. */
+const isBoundary = (before: number, after: number): boolean =>
+  Math.floor(before / boundaryPositions) !== Math.floor(after / boundaryPositions);
 
 const removedError = (node: string): QuiverError =>
   new QuiverError(

@@ -8,6 +8,7 @@
 // What is local to a node stays out of the log: whether a collection is loaded, when transactions were indexed, notes of the cluster.
 
 import type { QuiverError } from "@quiverdb/protocol/errors";
+import type { CallLimits } from "../base/deadline.ts";
 import type { LoggedRequest } from "../collection/accept.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import type { CatalogAnswer, CatalogEntry } from "../collection/definition.ts";
@@ -15,14 +16,17 @@ import type { Place } from "../collection/place.ts";
 import type { OrderedMessage } from "../log/ordered.ts";
 import type { AppliedMessage, Written } from "../runtime/writer.ts";
 import type { DatabaseOptions } from "./options.ts";
+import type { ShardCall } from "./shards/call.ts";
 
+export type { CallLimits } from "../base/deadline.ts";
 export { isAlone, type LoggedRequest } from "../collection/accept.ts";
-export type { CatalogEntry } from "../collection/definition.ts";
+export { type CatalogEntry, collectionIdOf } from "../collection/definition.ts";
 export type { Place } from "../collection/place.ts";
 export { decodeMessage, encodeMessage, messageTooNew } from "../log/message.ts";
 export type { OrderedMessage } from "../log/ordered.ts";
-export { errorOf } from "../runtime/calls.ts";
+export { errorOf, wireOf } from "../runtime/calls.ts";
 export type { AppliedMessage, Written } from "../runtime/writer.ts";
+export type { ShardCall } from "./shards/call.ts";
 
 /** Options of a database whose writes something else orders. */
 export type ReplicatedOptions = DatabaseOptions & { readonly replication?: ReplicatedLog };
@@ -32,6 +36,8 @@ export type SharedChange =
   | {
       readonly kind: "createCollection";
       readonly entry: CatalogEntry;
+      /** Of its other shards; that of the first is `entry`. */
+      readonly others?: readonly CatalogEntry[];
       /** What it is created with. */
       readonly indexes: IndexDefinitions;
       readonly answer?: CatalogAnswer | undefined;
@@ -40,6 +46,7 @@ export type SharedChange =
   | {
       readonly kind: "replaceCollection";
       readonly entry: CatalogEntry;
+      readonly others?: readonly CatalogEntry[];
       readonly answer?: CatalogAnswer | undefined;
     }
   /** Makes an alias another name of a collection; of none: removes it. */
@@ -88,6 +95,8 @@ export type CatalogState = {
 export interface ReplicatedLog {
   /** The name of this node. */
   readonly node: string;
+  /** Shards of a collection that does not say how many. */
+  readonly shards: number;
   /** Begins to apply the log. Resolves when the catalog has what was in the log before. Until then it receives no copies. */
   start(replica: Replica): Promise<void>;
   /** Resolves when this node has applied the request at its place in the log. @throws the error that refused it */
@@ -95,6 +104,8 @@ export interface ReplicatedLog {
   change(change: SharedChange): Promise<void>;
   /** The nodes that get a new collection. */
   replicasOf(internalId: string, replicationFactor: number | null): readonly string[];
+  /** Asks a node that serves a shard. @throws not_ready if there is none */
+  ask(shard: CatalogEntry, call: ShardCall, limits: CallLimits): Promise<unknown>;
   /** Applies no more. Requests in progress fail. */
   stop(): Promise<void>;
 }
@@ -138,6 +149,10 @@ export interface Replica {
     messages: readonly OrderedMessage[],
     isOwn: (opId: string) => boolean,
   ): Promise<readonly AppliedMessage[]>;
+  /** Answers another node, for a shard that this one serves. */
+  answer(internalId: string, call: ShardCall, limits: CallLimits): Promise<unknown>;
+  /** Entries of the shards of a collection; undefined if it has none. */
+  shardsOf(name: string): readonly CatalogEntry[] | undefined;
   /** Every later read sees what was applied so far. */
   see(internalId: string): void;
   /** The collection is not served until the next start, or until it is received. */

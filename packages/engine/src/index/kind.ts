@@ -163,6 +163,8 @@ export interface Preparation<Held extends Index = Index, Prepared extends Prepar
 /** The request of one leg of a query to an index of its kind. */
 export interface Leg {
   readonly kind: IndexKind;
+  /** In a collection of several shards: what they have told together (`Kind.unite`). */
+  among?: unknown;
 }
 
 /** The version that is searched. */
@@ -222,6 +224,8 @@ export interface LegSearches {
    * one after the other, each once.
    */
   search(leg: number, k: number): Steps<Candidates>;
+  /** What the other shards of the collection must know of this one to answer a leg as if all were one, as data; absent: nothing. */
+  tell?(leg: number): Steps<unknown>;
   /** How the leg that was searched last used `allowed`, which is a set; absent where there is one way only. */
   chosen?(leg: number, k: number): ChosenWay;
   /**
@@ -317,6 +321,8 @@ export interface Kind<
    * @param reader that of the index in the thread that owns it, or one that was attached
    */
   search(reader: Reading, legs: readonly Leg[], version: SearchedVersion, options: LegOptions): LegSearches;
+  /** The `among` of a leg, of what each shard has told (`LegSearches.tell`); absent where they tell nothing. */
+  unite?(leg: Leg, told: readonly unknown[]): unknown;
   /** How requests ask for it; absent: none does. */
   readonly searching?: Searching;
   /** Bytes that it grows by at most with so many records, which have so many bytes besides their dense vectors. */
@@ -336,6 +342,7 @@ export interface Kind<
   /** What its vectors have, so that examples can be searched for, and results be diverse; absent where there are none. */
   readonly vectors?: {
     metric(reader: Reading): Metric;
+    metricOf(definition: Definition): Metric;
     /** A vector that a request gives. @throws invalid_request, modality_not_enabled, with the position */
     given(collection: IndexedCollection, vector: unknown, path: string): Float32Array;
     legOf(vector: Float32Array): Leg;

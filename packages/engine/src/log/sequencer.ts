@@ -35,6 +35,7 @@ import { type Answer, answerTo, keepAnswer, requireRoomForAnswer } from "../coll
 import { Application, type LogOperation } from "../collection/apply.ts";
 import { readHead } from "../collection/head.ts";
 import { readOperations } from "../collection/record.ts";
+import type { Shard } from "../collection/shard.ts";
 import { noteIndexed } from "../collection/transaction.ts";
 import type { Store, Writer } from "../storage/store.ts";
 
@@ -46,6 +47,8 @@ export type TrialOptions = {
   versionsKept: number;
   /** The most live records that the collection may have; null for no limit. */
   maxVectors: number | null;
+  /** Whose records the store keeps; undefined: all. */
+  shard?: Shard | undefined;
 };
 
 export type SequencerOptions = TrialOptions & {
@@ -157,7 +160,13 @@ export class Trial {
     this.#writer = writer;
     this.#options = options;
     this.#timeMs = timeMs;
-    this.#application = new Application(writer, readHead(writer), this.#timeMs, options.versionsKept);
+    this.#application = new Application(
+      writer,
+      readHead(writer),
+      this.#timeMs,
+      options.versionsKept,
+      options.shard,
+    );
   }
 
   /** Accepts and applies a request, or records its rejection. @throws the error of a request that fails after it was applied in part */

@@ -45,6 +45,7 @@ export const collections = {
         "store_raw_text",
         "config.max_vectors",
         "config.replication_factor",
+        "config.shards",
         "config.memory_budget_bytes",
         "config.history",
       ],

@@ -11,7 +11,7 @@ import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
 import type { CollectionDefinition } from "../collection/definition.ts";
 import type { KeyFilter } from "../collection/key-filter.ts";
-import { ordinalOf, type Sees, vectorNotFound } from "../collection/reading.ts";
+import { ordinalOf, vectorNotFound } from "../collection/reading.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
@@ -19,6 +19,7 @@ import { invalid } from "../index/definition-checks.ts";
 import { kindNamed, kindWith } from "../index/registry.ts";
 import { squaredNorm } from "../vector/exact.ts";
 import { readFloats } from "../vector/floats.ts";
+import type { Metric } from "../vector/metric.ts";
 import type { SearchedView } from "../views/view.ts";
 import type { FilterLookUp } from "./filter/look-up.ts";
 import { metricOf } from "./legs.ts";
@@ -63,6 +64,32 @@ function restrict(plan: Plan, keyFilter: Filter): void {
 
 const hasBeams = (kind: IndexKind): boolean => kindNamed(kind).measuring !== undefined;
 
+/** The whole plan of a request. @param keyFilter the records that the caller sees; null: all. @throws invalid_request and others */
+export function planned<K extends SearchKind>(
+  collection: Pick<Searched<SearchedView>, "definition" | "isTime">,
+  kind: K,
+  request: SearchRequest<K>,
+  deadline: Deadline,
+  keyFilter: KeyFilter | null,
+): Plan | Promise<Plan> {
+  const complete = (plan: Plan): Plan => {
+    plan.deadline = deadline;
+    checkSize(plan);
+    if (plan.filters.some((filter) => filter !== null)) {
+      const isTime = collection.isTime();
+      plan.filters = plan.filters.map((filter) => filter && withTimes(filter, isTime));
+    }
+    if (keyFilter !== null) {
+      requireNoVersion(plan.include);
+      restrict(plan, keyFilter.at(collection.isTime()));
+    }
+    return plan;
+  };
+  const made = planSearch(collection.definition, kind, request);
+  const plan = "queries" in made ? made : deadline.task.begin(made);
+  return plan instanceof Promise ? plan.then(complete) : complete(plan);
+}
+
 /** @param keyFilter the records that the caller sees; null: all. No answer depends on others */
 export async function answer<V extends SearchedView, K extends SearchKind>(
   collection: Searched<V>,
@@ -73,19 +100,8 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
 ): Promise<SearchAnswer<K>> {
   const deadline = Deadline.of(options);
   const planning = deadline.trace?.begin("plan");
-  const made = planSearch(collection.definition, kind, request);
-  const planned = "queries" in made ? made : deadline.task.begin(made);
-  const plan = planned instanceof Promise ? await planned : planned;
-  plan.deadline = deadline;
-  checkSize(plan);
-  if (plan.filters.some((filter) => filter !== null)) {
-    const isTime = collection.isTime();
-    plan.filters = plan.filters.map((filter) => filter && withTimes(filter, isTime));
-  }
-  if (keyFilter !== null) {
-    requireNoVersion(plan.include);
-    restrict(plan, keyFilter.at(collection.isTime()));
-  }
+  const made = planned(collection, kind, request, deadline, keyFilter);
+  const plan = made instanceof Promise ? await made : made;
   const needed = kindsOf(plan);
   planning?.end({ queries: plan.queries.length, legs: needed.join() });
   const acquiring = deadline.trace?.begin("acquire view");
@@ -102,7 +118,9 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
     const { examples } = plan;
     const dimension = collection.definition.dimension ?? 0;
     const { task } = deadline;
-    const searched = examples ? await task.finish(withQuery(view, plan, dimension, examples)) : plan;
+    const searched = examples
+      ? await task.finish(withQuery(examplesIn(view, plan), plan, dimension, examples))
+      : plan;
     const running = task.begin(runPlan(view, searched, collection.lookUpIn(view), ef));
     const answers = running instanceof Promise ? await running : running;
     invariant(
@@ -126,6 +144,26 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
 // that scores are those of a search for it. Means are computed in double precision, in the order of the examples. Records are read from
 // the searched view, and are no results.
 
+/** Where examples are read. */
+export interface ExampleReader {
+  metric(): Metric;
+  /** Of the record of an id; undefined: there is none. Its vector: undefined if it has none. */
+  find(id: string): { readonly ordinal: number; readonly dense: Uint8Array | undefined } | undefined;
+}
+
+function examplesIn(view: SearchedView, { keyFilter }: Plan): ExampleReader {
+  const sees = keyFilter === undefined ? null : new Predicate(keyFilter);
+  return {
+    metric: () => metricOf(view),
+    find(id) {
+      const ordinal = ordinalOf(view.readTxn, id, sees);
+      return ordinal === undefined
+        ? undefined
+        : { ordinal, dense: view.readTxn.get("dense", ordinalKey(ordinal)) };
+    },
+  };
+}
+
 /** Values that are read at a step, about. */
 const valuesPerStep = 65_536;
 
@@ -133,24 +171,23 @@ const valuesPerStep = 65_536;
  * The plan with the query that its examples make in this view; their records are excluded from its results.
  * @throws vector_not_found; invalid_request for a record without a dense vector: with the path of the example
  */
-function* withQuery(
-  view: SearchedView,
+export function* withQuery(
+  reader: ExampleReader,
   plan: Plan,
   dimension: number,
   { positive, negative }: Examples,
 ): Steps<Plan> {
   const excluded = new Set<number>();
   const isAlone = positive.length + negative.length === 1;
-  const isDirection = metricOf(view).name === "cosine" && !isAlone;
+  const isDirection = reader.metric().name === "cosine" && !isAlone;
   const average = new Float64Array(dimension);
   const weighted = [
     ...positive.map((example) => ({ example, weight: (negative.length === 0 ? 1 : 2) / positive.length })),
     ...negative.map((example) => ({ example, weight: -1 / negative.length })),
   ];
-  const sees = plan.keyFilter === undefined ? null : new Predicate(plan.keyFilter);
   let read = 0;
   for (const { example, weight } of weighted) {
-    add(average, vectorOf(view, example, sees, excluded), weight, isDirection);
+    add(average, vectorOf(reader, example, excluded), weight, isDirection);
     read += dimension;
     if (read < valuesPerStep) continue;
     read = 0;
@@ -175,24 +212,18 @@ function add(sum: Float64Array, vector: Float32Array, weight: number, isDirectio
 }
 
 /** @param excluded gets the ordinal of a record */
-function vectorOf(
-  view: SearchedView,
-  { given, path }: Example,
-  sees: Sees,
-  excluded: Set<number>,
-): Float32Array {
+function vectorOf(reader: ExampleReader, { given, path }: Example, excluded: Set<number>): Float32Array {
   if (typeof given !== "string") return given;
-  const ordinal = ordinalOf(view.readTxn, given, sees);
-  if (ordinal === undefined) {
+  const found = reader.find(given);
+  if (found === undefined) {
     const { code, message, details } = vectorNotFound(given);
     throw new QuiverError(code, `${path}: ${message}`, { ...details, path });
   }
-  const bytes = view.readTxn.get("dense", ordinalKey(ordinal));
-  if (bytes === undefined)
+  if (found.dense === undefined)
     throw invalid(
       path,
       "names a record without a dense vector; name records that have one, or send vectors.",
     );
-  excluded.add(ordinal);
-  return readFloats(bytes);
+  excluded.add(found.ordinal);
+  return readFloats(found.dense);
 }

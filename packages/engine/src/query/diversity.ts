@@ -13,6 +13,7 @@
 import { limits } from "@quiverdb/protocol/limits";
 import type { Steps } from "../base/steps.ts";
 import { readFloats } from "../vector/floats.ts";
+import type { Metric } from "../vector/metric.ts";
 import type { SearchedView } from "../views/view.ts";
 import { metricOf, vectorsOf } from "./legs.ts";
 import type { Hit } from "./rank.ts";
@@ -31,19 +32,30 @@ export const candidatesFor = (results: number, dimension: number): number =>
 /** Values that are read or compared at a step, about. */
 const valuesPerStep = 262_144;
 
+/** Vectors of records, and how two of them compare. */
+export interface Vectors {
+  metric(): Metric;
+  /** Borrowed until the next call. */
+  vectorOf(ordinal: number): Uint8Array;
+}
+
+export const vectorsIn = (view: SearchedView): Vectors => ({
+  metric: () => metricOf(view),
+  vectorOf: vectorsOf(view),
+});
+
 /**
  * Chooses results, in the order of choice.
  * @param candidates best first
  * @param diversity greater than 0
  */
 export function* diverse<T extends { readonly hit: Hit }>(
-  view: SearchedView,
+  vectors: Vectors,
   candidates: readonly T[],
   count: number,
   diversity: number,
 ): Steps<T[]> {
-  const metric = metricOf(view);
-  const read = vectorsOf(view);
+  const metric = vectors.metric();
   let worked = 0;
   const isStep = (values: number) => {
     worked = worked >= valuesPerStep ? values : worked + values;
@@ -51,7 +63,7 @@ export function* diverse<T extends { readonly hit: Hit }>(
   };
   const left: { candidate: T; vector: Float32Array; nearest: number }[] = [];
   for (const candidate of candidates) {
-    const vector = readFloats(read(candidate.hit.ordinal));
+    const vector = readFloats(vectors.vectorOf(candidate.hit.ordinal));
     left.push({ candidate, vector, nearest: Number.NEGATIVE_INFINITY });
     if (isStep(vector.length)) yield;
   }

@@ -10,6 +10,7 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
+import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Explanation, SearchResponse, Walk } from "@quiverdb/protocol/shapes/search";
 import type { Steps } from "../base/steps.ts";
 import type { Visit } from "../index/kind.ts";
@@ -42,19 +43,26 @@ export class Explainer {
     rankings: readonly Ranking[],
     results: readonly Hit[],
   ): Steps<Explanation[]> {
-    const explanations = results.map((): Record<string, object | null> => ({}));
+    const standings = rankings.map((ranking) => this.standings(ranking, results));
+    const details: (readonly object[])[] = [];
     for (const [i, leg] of legs.entries()) {
-      const standings = this.#standings(rankings[i], results);
-      const found = results.filter((_, at) => standings[at] !== null).map(({ ordinal }) => ordinal);
-      const explained = (yield* leg.explain(found, () => this.#countMatch())).values();
-      for (const [at, standing] of standings.entries())
-        explanations[at][leg.kind] = standing && { ...standing, ...explained.next().value };
+      const found = results.filter((_, at) => standings[i][at] !== null).map(({ ordinal }) => ordinal);
+      details.push(yield* this.details(leg, found));
     }
-    return explanations as Explanation[];
+    return composed(
+      legs.map(({ kind }) => kind),
+      standings,
+      details,
+    );
+  }
+
+  /** What a leg that was searched says of records that it found. @throws invalid_request as `explain` */
+  details(leg: SearchedLeg, ordinals: readonly number[]): Steps<readonly object[]> {
+    return leg.explain(ordinals, () => this.#countMatch());
   }
 
   /** Rank and score of each result in a leg; null if the leg did not find it. */
-  #standings({ hits, weight }: Ranking, results: readonly Hit[]): (Standing | null)[] {
+  standings({ hits, weight }: Ranking, results: readonly Hit[]): (Standing | null)[] {
     const ranks = new Map(hits.map(({ ordinal }, i) => [ordinal, i + 1]));
     return results.map(({ ordinal }) => {
       const rank = ranks.get(ordinal);
@@ -74,6 +82,28 @@ export class Explainer {
       { path: "explain", maximum: limits.explainedMatchesMax },
     );
   }
+}
+
+/**
+ * The explanations of some results.
+ * @param standings of each leg, for each result
+ * @param details of each leg, for each result that it found, in their order
+ */
+export function composed(
+  kinds: readonly IndexKind[],
+  standings: readonly (readonly (Standing | null)[])[],
+  details: readonly (readonly object[])[],
+): Explanation[] {
+  const rest = details.map((ofLeg) => ofLeg.values());
+  const results = standings[0]?.length ?? 0;
+  return Array.from({ length: results }, (_, at) =>
+    Object.fromEntries(
+      kinds.map((kind, i) => {
+        const standing = standings[i][at];
+        return [kind, standing && { ...standing, ...rest[i].next().value }];
+      }),
+    ),
+  ) as Explanation[];
 }
 
 /**

@@ -57,11 +57,11 @@ type Counted = { readonly field: Field; readonly counts: Counts };
 
 /** The most frequent of all values that are added. */
 class Listed {
-  readonly #most: Least<[value: Value, count: number]>;
+  readonly #most: Least<readonly [value: Value, count: number]>;
   #steps = 0;
 
   constructor(limit: number) {
-    this.#most = new Least(limit, ([a, countA], [b, countB]) => countB - countA || compareValues(a, b));
+    this.#most = new Least(limit, compareCounted);
   }
 
   /** Adds values with their counts. No value may be added twice. */
@@ -142,6 +142,12 @@ function count(counts: Counts, value: Value, more = 1): void {
   const key = value === 0 ? 0 : value;
   counts.set(key, more + (counts.get(key) ?? 0));
 }
+
+/** Which of two values is listed first: the more frequent one. */
+export const compareCounted = (
+  [a, countA]: readonly [Value, number],
+  [b, countB]: readonly [Value, number],
+): number => countB - countA || compareValues(a, b);
 
 const order = ["number", "string", "boolean"];
 

@@ -18,6 +18,8 @@ import type { SearchedView } from "../views/view.ts";
 export interface SearchedLeg {
   readonly kind: IndexKind;
   search(k: number): Steps<Candidates>;
+  /** See LegSearches.tell. */
+  tell(): Steps<unknown> | undefined;
   /** See LegSearches.chosen. */
   chosen(k: number): ChosenWay | undefined;
   /** See LegSearches.account. */
@@ -64,6 +66,7 @@ function begin(view: SearchedView, kind: IndexKind, legs: readonly Leg[], option
 const legOf = (kind: IndexKind, of: LegSearches, at: number): SearchedLeg => ({
   kind,
   search: (k) => of.search(at, k),
+  tell: () => of.tell?.(at),
   chosen: (k) => of.chosen?.(at, k),
   account: (visitsMax) => of.account?.(at, visitsMax),
   explain: (ordinals, onMatch) => of.explain(at, ordinals, onMatch),

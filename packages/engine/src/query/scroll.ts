@@ -26,7 +26,12 @@ export type Value = number | string;
 export type PageEnd = { readonly id: string; readonly value?: Value };
 
 /** The records of a page, and its end if records come behind it. */
-export type Page = { readonly ordinals: readonly number[]; readonly end: PageEnd | null };
+export type Page = {
+  readonly ordinals: readonly number[];
+  /** Where each of them comes. */
+  readonly places: readonly PageEnd[];
+  readonly end: PageEnd | null;
+};
 
 type Place = PageEnd & { readonly ordinal: number };
 
@@ -262,8 +267,15 @@ function* inTurn<T>(from: number, end: number, isDescending: boolean, at: (i: nu
 }
 
 function pageOf(places: readonly Place[], limit: number): Page {
-  const ordinals = places.slice(0, limit).map(({ ordinal }) => ordinal);
-  if (places.length <= limit) return { ordinals, end: null };
-  const { ordinal: _, ...end } = places[limit - 1];
-  return { ordinals, end };
+  const listed = places.slice(0, limit);
+  const ends = listed.map(({ ordinal: _, ...end }): PageEnd => end);
+  return {
+    ordinals: listed.map(({ ordinal }) => ordinal),
+    places: ends,
+    end: places.length > limit ? ends[limit - 1] : null,
+  };
 }
+
+/** Which of two places comes first in an order; null: by id. */
+export const comparePlaces = (order: Order | null): ((a: PageEnd, b: PageEnd) => number) =>
+  order === null ? byId.compare : byValue(order).compare;

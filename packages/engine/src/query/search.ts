@@ -5,6 +5,7 @@
 
 import { limits } from "@quiverdb/protocol/limits";
 import type { FilterExplanation, SearchResponse } from "@quiverdb/protocol/shapes/search";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { Steps } from "../base/steps.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
@@ -16,7 +17,7 @@ import { Legs, type SearchedLeg } from "./legs.ts";
 import type { Plan } from "./plan.ts";
 import { fuse, type Hit, type IdOf, type Ranking, rankCandidates, rankHits } from "./rank.ts";
 import { fetchAll, ResultSize } from "./result.ts";
-import { firstDepth, nextDepth, type Selected, select } from "./selection.ts";
+import { firstDepth, hitsIn, nextDepth, type Selected, select } from "./selection.ts";
 
 /**
  * Executes every query of the plan.
@@ -35,20 +36,61 @@ export function* runPlan(
   const { deadline } = plan;
   const explainer = plan.explain ? new Explainer(plan.fusion) : null;
   const size = new ResultSize();
-  // What it says of the work would tell of records that the caller does not see.
-  const tellsWork = plan.keyFilter === undefined;
-  const explainsFilter = plan.explain && tellsWork;
+  yield* eachQuery(view, plan, lookUp, ef, function* ({ query, legsOf, filtered }) {
+    const found = yield* runQuery(view, legsOf, plan);
+    const { hits, groups, rankings } = found;
+    const account = tellsOfWork(plan) ? yield* accountOf(view, found.legs, plan) : undefined;
+    const explanations = explainer && (yield* explainer.explain(found.legs, rankings, hits));
+    const fetching = deadline.trace?.begin("fetch", { hits: hits.length });
+    const results = yield* fetchAll(view, hits, plan, size);
+    fetching?.end();
+    if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
+    if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
+    responses[query] = { results, ...told(filtered) };
+    if (filtered?.explained)
+      responses[query].filter = { ...filtered.explained, legs: waysOf(found.legs, found.depth) };
+    if (account !== undefined) Object.assign(responses[query], account);
+  });
+  return responses;
+}
+
+/** Whether a response has what was done for it: that would tell of records that a caller with a filter does not see. */
+export const tellsOfWork = ({ explain, walk, keyFilter }: Plan): boolean =>
+  keyFilter === undefined && (explain || walk === true);
+
+/** A query of a plan, as it is run. */
+export type QueryRun = {
+  /** Its position. */
+  readonly query: number;
+  /** Its legs, anew by each call. */
+  readonly legsOf: () => readonly SearchedLeg[];
+  /** Of its filter: what is probably wrong with it, and how its matches were found; null: it has none. */
+  readonly filtered: {
+    readonly warnings: readonly Warning[];
+    readonly explained?: Omit<FilterExplanation, "legs">;
+  } | null;
+};
+
+/** Runs every query of a plan, those with one filter after each other. */
+export function* eachQuery(
+  view: SearchedView,
+  plan: Plan,
+  lookUp: FilterLookUp,
+  ef: number | undefined,
+  run: (query: QueryRun) => Steps<void>,
+): Steps<void> {
+  const { deadline } = plan;
+  const isAll = plan.keyFilter === undefined;
   for (const { filter, queries } of groupsOf(plan)) {
     const filtering = filter === null ? undefined : deadline.trace?.begin("filter");
     const matches = filter && (yield* lookUp.matching(filter));
     filtering?.end();
     const allowed = matches?.set ?? null;
-    const warned =
-      filter && matches && allowed?.count === 0 && tellsWork
-        ? { warnings: yield* lookUp.warnings(filter, matches) }
-        : null;
-    const explained =
-      explainsFilter && filter && matches ? yield* tellFilter(view, lookUp, filter, matches) : undefined;
+    const filtered = filter &&
+      matches && {
+        warnings: allowed?.count === 0 && isAll ? yield* lookUp.warnings(filter, matches) : [],
+        ...(plan.explain && isAll && { explained: yield* tellFilter(view, lookUp, filter, matches) }),
+      };
     const ofGroup = queries.map((query) => plan.queries[query]);
     const ofKey = plan.keyFilter ? (yield* lookUp.matching(plan.keyFilter)).set : null;
     const options = { allowed, ofKey, isExact: plan.beam.exact, ef };
@@ -62,22 +104,9 @@ export function* runPlan(
         isFirst = false;
         return made;
       };
-      const found = yield* runQuery(view, legsOf, plan);
-      const { hits, groups, rankings } = found;
-      const account =
-        (plan.explain || plan.walk) && tellsWork ? yield* accountOf(view, found.legs, plan) : undefined;
-      const explanations = explainer && (yield* explainer.explain(found.legs, rankings, hits));
-      const fetching = deadline.trace?.begin("fetch", { hits: hits.length });
-      const results = yield* fetchAll(view, hits, plan, size);
-      fetching?.end();
-      if (explanations) for (const [at, result] of results.entries()) result.explanation = explanations[at];
-      if (groups) for (const [at, result] of results.entries()) result.group = groups[at];
-      responses[query] = { results, ...told(warned) };
-      if (explained !== undefined) responses[query].filter = { ...explained, legs: waysOf(found) };
-      if (account !== undefined) Object.assign(responses[query], account);
+      yield* run({ query, legsOf, filtered });
     }
   }
-  return responses;
 }
 
 /** How the records that match a filter were found. */
@@ -96,7 +125,7 @@ function* tellFilter(
 }
 
 /** How each leg of a query used the filter. */
-function waysOf({ legs, depth }: Found): FilterExplanation["legs"] {
+export function waysOf(legs: readonly SearchedLeg[], depth: number): FilterExplanation["legs"] {
   const ways = legs.flatMap((leg) => {
     const chosen = leg.chosen(depth);
     if (chosen === undefined) return [];
@@ -140,7 +169,7 @@ function* runQuery(view: SearchedView, legsOf: () => readonly SearchedLeg[], pla
   for (let depth = firstDepth(plan); ; ) {
     const legs = legsOf();
     const { hits, rankings } = yield* rankQuery(view, legs, plan, depth);
-    const selected = yield* select(view, plan, hits, depth);
+    const selected = yield* select(hitsIn(view), plan, hits, depth);
     const next = selected.isShort ? nextDepth(depth) : undefined;
     if (next === undefined) return { ...selected, legs, rankings, depth: legDepth(plan, depth) };
     depth = next;
@@ -167,7 +196,7 @@ function* rankQuery(
   return { hits, rankings };
 }
 
-function* runLeg(idOf: IdOf, leg: SearchedLeg, { deadline }: Plan, k: number): Steps<Hit[]> {
+export function* runLeg(idOf: IdOf, leg: SearchedLeg, { deadline }: Plan, k: number): Steps<Hit[]> {
   deadline.check();
   const span = deadline.trace?.begin("leg", { kind: leg.kind, k });
   const hits = yield* rankCandidates(idOf, yield* leg.search(k), k);

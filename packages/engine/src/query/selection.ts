@@ -11,7 +11,7 @@ import { recordOf } from "../collection/record-id-cache.ts";
 import type { Field } from "../metadata/field.ts";
 import { type FoundValue, MetadataScanner } from "../metadata/scan.ts";
 import type { SearchedView } from "../views/view.ts";
-import { diverse } from "./diversity.ts";
+import { diverse, type Vectors, vectorsIn } from "./diversity.ts";
 import type { Plan, Selection } from "./plan.ts";
 import type { Hit } from "./rank.ts";
 
@@ -38,12 +38,27 @@ const wantedOf = ({ topK, selection }: Pick<Plan, "topK" | "selection">): number
 export const nextDepth = (depth: number): number | undefined =>
   depth >= limits.groupDepthMax ? undefined : Math.min(limits.groupDepthMax, groupFactor * depth);
 
+/** What is read of hits, by their ordinals. */
+export interface HitReader extends Vectors {
+  /** The group of a record by a field; null: it is in none. */
+  groupsBy(field: Field): (ordinal: number) => FilterValue | null;
+}
+
+/** Reads hits of a view. */
+export const hitsIn = (view: SearchedView): HitReader => ({
+  ...vectorsIn(view),
+  groupsBy: (field) => {
+    const reader = new GroupReader(view, field);
+    return (ordinal) => reader.read(ordinal);
+  },
+});
+
 /** Records whose groups are read at a step. */
 const groupsPerStep = 64;
 
 /** @param ranked best first. @param depth how many hits were asked for */
 export function* select(
-  view: SearchedView,
+  reader: HitReader,
   plan: Pick<Plan, "topK" | "selection">,
   ranked: readonly Hit[],
   depth: number,
@@ -56,8 +71,8 @@ export function* select(
   const kept =
     group === null
       ? found.slice(0, wanted).map((hit): Kept => ({ hit, group: null }))
-      : yield* firstOfGroups(view, found, group, wanted);
-  const chosen = diversity === null ? kept : yield* diverse(view, kept, end, diversity.share);
+      : yield* firstOfGroups(reader, found, group, wanted);
+  const chosen = diversity === null ? kept : yield* diverse(reader, kept, end, diversity.share);
   const page = chosen.slice(offset, end);
   return {
     hits: page.map(({ hit }) => hit),
@@ -71,17 +86,17 @@ type Kept = { readonly hit: Hit; readonly group: FilterValue | null };
 
 /** The first hits that fit into their groups. @param wanted how many at most */
 function* firstOfGroups(
-  view: SearchedView,
+  reader: HitReader,
   found: readonly Hit[],
   group: NonNullable<Selection["group"]>,
   wanted: number,
 ): Steps<Kept[]> {
-  const groupOf = new GroupReader(view, group.field);
+  const groupOf = reader.groupsBy(group.field);
   const sizes = new Map<FilterValue, number>();
   const kept: Kept[] = [];
   for (const [i, hit] of found.entries()) {
     if (kept.length === wanted) break;
-    const of = groupOf.read(hit.ordinal);
+    const of = groupOf(hit.ordinal);
     const size = of === null ? 0 : (sizes.get(of) ?? 0);
     if (size < group.size) {
       kept.push({ hit, group: of });

@@ -296,7 +296,7 @@ async function openStore({ internalId, createdMs, definition, indexes }: OpenSto
   let store: LmdbStore | undefined;
   try {
     store = new LmdbStore(path, collectionTables);
-    const trial = { versionsKept, maxVectors: definition.maxVectors };
+    const trial = { versionsKept, maxVectors: definition.maxVectors, shard: definition.shard };
     const sequencer = new LocalSequencer(store, { ...trial, clock: Date.now, newOpId: randomOpId });
     const open: OpenCollectionStore = { store, path, sequencer, trial, isSynced: false };
     failpoint("store:opened");

@@ -26,7 +26,11 @@ export const CollectionConfig = Fields(
       }),
     ),
     replication_factor: Maybe(
-      Type.Integer({ minimum: 1, description: "Stored and returned, without effect; null: the default." }),
+      Type.Integer({
+        minimum: 1,
+        description:
+          "In a cluster: how many nodes hold it, or each of its shards. A server alone stores it without effect. null: the default.",
+      }),
     ),
     memory_budget_bytes: Maybe(
       Type.Integer({
@@ -36,6 +40,14 @@ export const CollectionConfig = Fields(
       }),
     ),
     history: Maybe(History),
+    shards: Maybe(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.shardsMax,
+        description:
+          "In a cluster: into how many shards the records are divided, by their ids, so that several nodes hold them together. It never changes. null: 1.",
+      }),
+    ),
   },
   { description: "Limits of the collection; an empty object for none." },
 );
@@ -207,7 +219,7 @@ export const CollectionDetail = Type.Object(
     config: Type.Object(
       {
         max_vectors: nullableInteger("Maximum number of live vectors; null: unlimited."),
-        replication_factor: nullableInteger("As it was given, without effect."),
+        replication_factor: nullableInteger("As it was given."),
         history: Type.Optional(History),
         memory_budget_bytes: Type.Optional(
           Type.Integer({
@@ -215,6 +227,7 @@ export const CollectionDetail = Type.Object(
               "Memory limit of its indexes, in bytes. Absent if the collection has no separate limit.",
           }),
         ),
+        shards: Type.Optional(Type.Integer({ description: "Shards of its records. Absent: 1." })),
       },
       { description: "The limits of the collection." },
     ),

@@ -237,8 +237,9 @@ function lines(exported: LineExport, work: Work, access: Access): Lines {
   });
 }
 
-function* jsonTexts(exported: LineExport): Generator<string> {
-  for (const vector of exported) yield vector.toJson();
+/** @param exported of several shards, its lines come from other nodes */
+async function* jsonTexts(exported: LineExport): AsyncGenerator<string> {
+  for await (const line of exported) yield line.toJson();
 }
 
 function fileAnswer({ snapshot, stream }: SnapshotFile): FileAnswer {

@@ -145,7 +145,7 @@ export class EarlierVersions {
         const count =
           predicate === null ? entry.live : await task.finish(countIn(recordsAt(readTxn, entry), matches));
         this.#state.gate.assertOpen();
-        return this.#records.export(readTxn, {
+        return this.#records.export(() => readTxn.release(), {
           version: entry.version,
           count,
           lines: vectorsIn(readTxn, recordsAt(readTxn, entry), matches),
@@ -164,7 +164,7 @@ export class EarlierVersions {
         const changes = await Deadline.of(options).task.finish(changesBetween(readTxn, before, after));
         this.#state.gate.assertOpen();
         const { version } = after;
-        return this.#records.export(readTxn, {
+        return this.#records.export(() => readTxn.release(), {
           version,
           // Lines: one for each, and one for their numbers.
           count: changes.length + 1,
@@ -328,14 +328,17 @@ function* linesOf(
   readTxn: ReadTransaction,
   changes: readonly VersionChange[],
   to: VersionEntry,
-): Generator<{ toJson(): string }> {
+): Generator<{ readonly id?: string; toJson(): string }> {
   const counts = { added: 0, changed: 0, removed: 0 };
   for (const { op } of changes) counts[op]++;
   yield { toJson: () => JSON.stringify(counts) };
   for (const { op, id, ordinal } of changes) {
     const vector = ordinal === undefined ? undefined : vectorAt(readTxn, ordinal, to);
     const told = `"op":"${op}","id":${JSON.stringify(id)}`;
-    yield { toJson: () => (vector === undefined ? `{${told}}` : `{${told},"vector":${vector.toJson()}}`) };
+    yield {
+      id,
+      toJson: () => (vector === undefined ? `{${told}}` : `{${told},"vector":${vector.toJson()}}`),
+    };
   }
 }
 

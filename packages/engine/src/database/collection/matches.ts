@@ -15,9 +15,11 @@ import {
   FetchVectors,
   ScrollVectors,
 } from "@quiverdb/protocol/shapes/matching";
+import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { IndexDefinitions } from "../../collection/apply.ts";
+import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
+import { collectionIdOf } from "../../collection/definition.ts";
 import { type KeyFilter, within } from "../../collection/key-filter.ts";
 import { ordinalOf, type Sees, type StoredVector, vectorAt } from "../../collection/reading.ts";
 import { checkId } from "../../collection/schema.ts";
@@ -57,9 +59,9 @@ export class Matches {
     request: FacetVectors,
     options?: CallOptions,
     keyFilter: KeyFilter | null = null,
+    limit = facetLimit(request),
   ): Promise<Facets> {
     checkFields(FacetVectors, request);
-    const limit = integerOf(request.limit, "limit", limits.facetMax, limits.facetDefault);
     const fields = facetFields(request);
     return this.#read(request.filter, keyFilter, options, function* ({ version }, find) {
       const matching = yield* find();
@@ -83,28 +85,51 @@ export class Matches {
     reader = "",
     keyFilter: KeyFilter | null = null,
   ): Promise<RecordPage> {
+    return this.scrollBy(request, options, reader, keyFilter, (page) =>
+      this.page(request.filter, page, options, keyFilter),
+    );
+  }
+
+  /** A page of a scroll. @param read reads what is on it */
+  async scrollBy(
+    request: ScrollVectors,
+    options: CallOptions | undefined,
+    reader: string,
+    keyFilter: KeyFilter | null,
+    read: (page: ScrollPage) => Promise<ReadPage>,
+  ): Promise<RecordPage> {
     checkFields(ScrollVectors, request);
     checkInclude(request.include);
     if (keyFilter !== null) requireNoVersion(request.include);
     const limit = integerOf(request.limit, "limit", limits.fetchedMax, limits.scrollDefault);
     const { cursor = null, order_by } = request;
     const { entry, dependencies } = this.#state;
-    return this.#read(request.filter, keyFilter, options, function* ({ version, definitions, filter }, find) {
-      const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
-      const cursors = new ScrollCursors(
-        dependencies.secret(),
-        [entry.pastOf ?? entry.internalId, reader],
-        order,
-        filter,
-      );
-      const after = cursor === null ? null : cursors.read(cursor);
+    const definitions = this.#state.read((readTxn) => readIndexDefinitions(readTxn));
+    const given = await Deadline.of(options).task.finish(readFilter(request.filter));
+    const filter = given && withTimes(given, timesOf(definitions));
+    const order = order_by && !isById(order_by) ? orderOf(order_by, definitions) : null;
+    const owners = [collectionIdOf(entry.pastOf ?? entry.internalId), reader] as const;
+    const cursors = new ScrollCursors(dependencies.secret(), owners, order, filter);
+    const after = cursor === null ? null : cursors.read(cursor);
+    const { vectors, end, ...found } = await read({ limit, after, order });
+    return { vectors, next_cursor: end && cursors.make(end), ...told(found) };
+  }
+
+  /** Reads a page of the records that match. */
+  page(
+    filter: unknown,
+    { limit, after, order }: ScrollPage,
+    options?: CallOptions,
+    keyFilter: KeyFilter | null = null,
+  ): Promise<ReadPage> {
+    return this.#read(filter, keyFilter, options, function* ({ version }, find) {
       const found = yield* find();
-      const page =
+      const { ordinals, places, end } =
         order === null
           ? yield* pageById(version, found?.set ?? null, limit, after)
           : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
-      const vectors = yield* vectorsAt(version, page.ordinals);
-      return { vectors, next_cursor: page.end && cursors.make(page.end), ...told(found) };
+      const vectors = yield* vectorsAt(version, ordinals);
+      return { vectors, places, end, warnings: found?.warnings ?? [] };
     });
   }
 
@@ -134,9 +159,9 @@ export class Matches {
     read: (what: ReadVersion, find: () => Steps<Found | null>) => Steps<T>,
   ): Promise<T> {
     return this.#state.gate.pass(async () => {
-      const { task } = Deadline.of(options);
+      const { task, atVersion } = Deadline.of(options);
       const filter = await task.finish(readFilter(given));
-      const { version, definitions, live, release } = this.#state.filtered();
+      const { version, definitions, live, release } = this.#state.filtered(atVersion);
       try {
         const isTime = timesOf(definitions);
         const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
@@ -150,6 +175,25 @@ export class Matches {
     });
   }
 }
+
+/** Which page: so many records, behind a place, in an order (null: by id). */
+export type ScrollPage = {
+  readonly limit: number;
+  readonly after: PageEnd | null;
+  readonly order: Order | null;
+};
+
+/** The records of a page, where each comes, and the page's end if there are more. */
+export type ReadPage = {
+  readonly vectors: readonly StoredVector[];
+  readonly places: readonly PageEnd[];
+  readonly end: PageEnd | null;
+  readonly warnings: readonly Warning[];
+};
+
+/** @throws invalid_request */
+export const facetLimit = ({ limit }: FacetVectors): number =>
+  integerOf(limit, "limit", limits.facetMax, limits.facetDefault);
 
 /** What is read, and its number of live records. */
 type ReadVersion = {

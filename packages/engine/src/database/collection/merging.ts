@@ -18,6 +18,7 @@ import { type Conflict, MergeCollection, type Merged } from "@quiverdb/protocol/
 import {
   ByteWriter,
   compareBytes,
+  compareText,
   concatenated,
   emptyBytes,
   readU32Key,
@@ -39,11 +40,21 @@ import type { Writes } from "./writes.ts";
 
 /** Changes that are compared in one step. */
 const comparedPerStep = 32;
+/** How long a shard waits for its copy. */
+const arrivalMs = 10_000;
 /** How often a merge begins again while others write the same records. */
 const attemptsMax = 10;
 
 type Counts = Pick<Merged, "added" | "changed" | "removed">;
-type Found = { batch: Uint8Array; counts: Counts; conflicts: Conflict[] };
+type Found = {
+  readonly conditions: Uint8Array;
+  readonly batch: Uint8Array;
+  readonly counts: Counts;
+  readonly conflicts: Conflict[];
+};
+
+/** What is answered of a merge, beside its version. */
+export type ToldMerge = Omit<Merged, "version">;
 
 export class Merging {
   readonly #state: CollectionState;
@@ -52,6 +63,23 @@ export class Merging {
   constructor(state: CollectionState, writes: Writes) {
     this.#state = state;
     this.#writes = writes;
+  }
+
+  /** What the copy of a shard has changed. @param copyId its internal id */
+  async ofShard(copyId: string, request: MergeCollection, deadline: Deadline): Promise<Found> {
+    const find = () => this.#state.dependencies.stateOf(copyId) as CollectionState | undefined;
+    // One that another node has just made arrives soon.
+    const until = performance.now() + arrivalMs;
+    while (find() === undefined && performance.now() < until) {
+      deadline.check();
+      await deadline.race(new Promise((resolve) => setTimeout(resolve, 100)));
+    }
+    const copy = find();
+    if (copy === undefined)
+      throw new QuiverError("not_ready", "A shard of the copy is not at the node of its original yet.", {
+        retry_after_seconds: 1,
+      });
+    return copy.gate.pass(() => this.#compare(copy, request, deadline));
   }
 
   /** @param copy of this collection */
@@ -90,18 +118,9 @@ export class Merging {
     request: MergeCollection,
     deadline: Deadline,
   ): Promise<Merged> {
-    const [theirs, ours] = [copy.store.beginRead(), this.#state.store.beginRead()];
-    let found: Found;
-    try {
-      found = await deadline.task.finish(this.#find(copy, theirs, ours, request.on_conflict ?? null));
-    } finally {
-      theirs.release();
-      ours.release();
-    }
-    const { batch, counts, conflicts } = found;
-    if (conflicts.length > 0 && request.on_conflict == null) throw mergeConflict(conflicts);
-    const told = { ...counts, conflicts: conflicts.slice(0, limits.conflictsShown) };
-    const records = counts.added + counts.changed + counts.removed;
+    const found = await this.#compare(copy, request, deadline);
+    const { told, records } = toldOf([found], request);
+    const batch = concatenated([found.conditions, found.batch]);
     if (records === 0)
       return this.#answer({ version: this.#state.read((readTxn) => readHead(readTxn).version), value: told });
     const { version } = await this.#writes.writeRecords(
@@ -111,6 +130,16 @@ export class Merging {
       deadline,
     );
     return this.#answer({ version, value: told });
+  }
+
+  async #compare(copy: CollectionState, request: MergeCollection, deadline: Deadline): Promise<Found> {
+    const [theirs, ours] = [copy.store.beginRead(), this.#state.store.beginRead()];
+    try {
+      return await deadline.task.finish(this.#find(copy, theirs, ours, request.on_conflict ?? null));
+    } finally {
+      theirs.release();
+      ours.release();
+    }
   }
 
   /** Compares what the copy has changed, and encodes what is to be done here. */
@@ -160,7 +189,7 @@ export class Merging {
       );
       requireMergeableBytes(operations.length);
     }
-    return { batch: concatenated([conditions.take(), operations.take()]), counts, conflicts };
+    return { conditions: conditions.take(), batch: operations.take(), counts, conflicts };
   }
 
   /** The first ordinal that only one of the two has given. @throws invalid_request: it is no copy of this collection */
@@ -198,6 +227,21 @@ function isSame(
   // Most differ here, and their vectors need not be read.
   if (compareBytes(a, b) !== 0) return false;
   return compareBytes(contentOf(ours, own).dense, contentOf(theirs, their).dense) === 0;
+}
+
+/** What is answered of a merge, and how many records it changes. @throws merge_conflict */
+export function toldOf(
+  found: readonly Pick<Found, "counts" | "conflicts">[],
+  request: MergeCollection,
+): { told: ToldMerge; records: number } {
+  const conflicts = found.flatMap((each) => each.conflicts).sort((a, b) => compareText(a.id, b.id));
+  if (conflicts.length > 0 && request.on_conflict == null) throw mergeConflict(conflicts);
+  const sum = (of: keyof Counts) => found.reduce((all, { counts }) => all + counts[of], 0);
+  const counts = { added: sum("added"), changed: sum("changed"), removed: sum("removed") };
+  return {
+    told: { ...counts, conflicts: conflicts.slice(0, limits.conflictsShown) },
+    records: counts.added + counts.changed + counts.removed,
+  };
 }
 
 function mergeConflict(conflicts: readonly Conflict[]): QuiverError {

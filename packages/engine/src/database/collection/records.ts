@@ -67,9 +67,10 @@ export class Records {
     return this.#state.gate.pass(async () => {
       checkId(documentId, "document_id");
       const sees = this.#seenBy(keyFilter);
-      const { readTxn, release } = this.#state.served();
+      const { task, atVersion } = Deadline.of(options);
+      const { readTxn, release } = this.#state.served(atVersion);
       try {
-        await Deadline.of(options).task.finish(reading.eachOfDocument(readTxn, documentId, take, sees));
+        await task.finish(reading.eachOfDocument(readTxn, documentId, take, sees));
       } finally {
         release();
       }
@@ -80,10 +81,11 @@ export class Records {
     this.#state.gate.assertOpen();
     // Not the read transaction of a view: a slow reader would keep removed records in the indexes.
     const readTxn = this.#state.newest();
+    const release = () => readTxn.release();
     try {
-      return this.#export(readTxn, null);
+      return this.#export({ readTxn, release }, null);
     } catch (error) {
-      readTxn.release();
+      release();
       throw error;
     }
   }
@@ -95,40 +97,41 @@ export class Records {
   ): Promise<VectorExport> {
     return this.#state.gate.pass(async () => {
       refuseUnknownOptions(request, ["filter"]);
-      const { task } = Deadline.of(options);
+      const { task, atVersion } = Deadline.of(options);
       const filter = await task.finish(readFilter(request.filter));
-      const readTxn = this.#state.newest();
+      const readTxn = atVersion === undefined ? this.#state.newest() : this.#state.served(atVersion).readTxn;
+      const release = atVersion === undefined ? () => readTxn.release() : this.#state.exact.hold(atVersion);
       try {
         const ordinalEnd = readHead(readTxn).nextOrdinal;
         const isTime = timesOf(readIndexDefinitions(readTxn));
         const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
         const only = wanted && (await task.finish(visibleMatches({ readTxn, ordinalEnd }, wanted)));
         this.#state.gate.assertOpen();
-        return this.#export(readTxn, only);
+        return this.#export({ readTxn, release }, only);
       } catch (error) {
-        readTxn.release();
+        release();
         throw error;
       }
     });
   }
 
-  /** @param readTxn of the newest version; the export takes it over */
-  #export(readTxn: ReadTransaction, only: OrdinalBitmap | null): VectorExport {
+  /** @param state what is exported; the export takes it over */
+  #export({ readTxn, release }: HeldState, only: OrdinalBitmap | null): VectorExport {
     const { version, live } = readHead(readTxn);
-    return this.export(readTxn, {
+    return this.export(release, {
       version,
       count: only?.count ?? live,
       lines: only === null ? allVectors(readTxn) : vectorsAt(readTxn, only.toOrdinals()),
     });
   }
 
-  /** @param readTxn which `lines` read; the export takes it over, unless it throws */
+  /** @param release of what `lines` read; the export calls it, unless it throws */
   export<Line extends { toJson(): string }>(
-    readTxn: ReadTransaction,
+    release: () => void,
     source: ExportSource<Line>,
   ): LineExport<Line> {
     const end = this.#state.dependencies.beginExport();
-    const exported = new RunningExport(readTxn, source, () => {
+    const exported = new RunningExport(release, source, () => {
       this.#exports.delete(exported);
       end();
     });
@@ -172,6 +175,8 @@ export class Records {
 // a cursor that outlives its environment). So a closing collection stops its exports. The reader gets the error and does not take the
 // truncated export for a complete one.
 
+type HeldState = { readonly readTxn: ReadTransaction; release(): void };
+
 type ExportSource<Line> = {
   readonly version: number;
   readonly count: number;
@@ -181,17 +186,17 @@ type ExportSource<Line> = {
 class RunningExport<Line extends { toJson(): string }> implements LineExport<Line>, Iterator<Line> {
   readonly version: number;
   readonly count: number;
-  readonly #readTxn: ReadTransaction;
+  readonly #release: () => void;
   readonly #lines: Generator<Line>;
   readonly #onEnd: () => void;
   #stoppedBy: Error | null = null;
   #isOver = false;
 
   /** Takes ownership of the snapshot. */
-  constructor(readTxn: ReadTransaction, { version, count, lines }: ExportSource<Line>, onEnd: () => void) {
+  constructor(release: () => void, { version, count, lines }: ExportSource<Line>, onEnd: () => void) {
     this.version = version;
     this.count = count;
-    this.#readTxn = readTxn;
+    this.#release = release;
     this.#lines = lines;
     this.#onEnd = onEnd;
   }
@@ -223,7 +228,7 @@ class RunningExport<Line extends { toJson(): string }> implements LineExport<Lin
     if (this.#isOver) return;
     this.#isOver = true;
     this.#lines.return(undefined);
-    this.#readTxn.release();
+    this.#release();
     this.#onEnd();
   }
 

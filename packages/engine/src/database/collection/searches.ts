@@ -28,6 +28,7 @@ import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
 import type { Reader } from "../../storage/store.ts";
 import type { View } from "../../views/view.ts";
 import type { Collection } from "../contract.ts";
+import { passed } from "./exact-versions.ts";
 import type { LoadState } from "./load-state.ts";
 import type { CollectionState } from "./state.ts";
 
@@ -99,11 +100,26 @@ export class Searches implements Searched<View> {
   }
 
   acquireView(needed: readonly IndexKind[], deadline: Deadline): View | Promise<View> {
+    const { atVersion } = deadline;
+    if (atVersion !== undefined) return this.#acquireExactly(atVersion, needed, deadline);
     // Usually the current view serves. An index of a view is one that the collection has.
     const view = this.#state.indexer?.viewAt(this.#state.seenVersion);
     if (!view?.serves(view.version, needed)) return this.#loadAndAcquire(needed, deadline);
     this.#load.used();
     return view.pin();
+  }
+
+  /** @param version that is in use. @throws passed, if an index that is needed has joined at a later one */
+  async #acquireExactly(version: number, needed: readonly IndexKind[], deadline: Deadline): Promise<View> {
+    const kept = this.#state.exact.get(version)?.view;
+    if (kept?.serves(version, needed)) {
+      this.#load.used();
+      return kept.pin();
+    }
+    const view = await this.#loadAndAcquire(needed, deadline);
+    if (view.version === version) return view;
+    view.unpin();
+    throw passed(version, this.#state.exact.boundary);
   }
 
   /** Loads the collection if necessary, also when it is unloaded meanwhile. @throws not_ready if the indexes lag for too long */

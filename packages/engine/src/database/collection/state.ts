@@ -6,10 +6,11 @@
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Background } from "../../base/background.ts";
-import type { Deadline } from "../../base/deadline.ts";
+import type { CallLimits, Deadline } from "../../base/deadline.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { LoggedRequest } from "../../collection/accept.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
-import type { CatalogEntry, CollectionDefinition } from "../../collection/definition.ts";
+import { type CatalogEntry, type CollectionDefinition, nameOf } from "../../collection/definition.ts";
 import { type Head, readHead } from "../../collection/head.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import type { VersionEntry } from "../../collection/versions.ts";
@@ -23,7 +24,9 @@ import { LmdbStore } from "../../storage/lmdb.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import type { Collection, DatabaseLog } from "../contract.ts";
 import { loggedBackground } from "../failing-tasks.ts";
+import type { ShardCall } from "../shards/call.ts";
 import { SharedState } from "../threads/messages.ts";
+import { ExactVersions } from "./exact-versions.ts";
 
 /** What a collection needs from its database. */
 export type CollectionDependencies = {
@@ -41,6 +44,15 @@ export type CollectionDependencies = {
   clock(): number;
   /** Runs `act` with an earlier version of a collection, as a collection that nobody writes. */
   atVersion<T>(of: CatalogEntry, version: VersionEntry, act: (calls: Collection) => Promise<T>): Promise<T>;
+  /** Asks an earlier version of a shard, opened likewise. */
+  askAtVersion(
+    of: CatalogEntry,
+    version: VersionEntry,
+    call: ShardCall,
+    limits: CallLimits,
+  ): Promise<unknown>;
+  /** The state of another open collection, by its internal id: a `CollectionState`. */
+  stateOf(internalId: string): object | undefined;
   /** Makes the load state durable. */
   saveEntry(entry: CatalogEntry): Promise<void>;
   /** Runs a check, or rejects while another one runs. */
@@ -70,6 +82,8 @@ export class CollectionState {
   writtenVersion = 0;
   /** The definitions of indexes; undefined after a change, until they are read. A read transaction for each search would cost 10 µs. */
   definitions: Readonly<IndexDefinitions> | undefined;
+  /** What other shards of the collection may ask for. */
+  readonly exact = new ExactVersions(this);
   /** What serving threads know without asking. */
   readonly shared = new SharedState();
   #seenVersion = 0;
@@ -85,8 +99,9 @@ export class CollectionState {
     this.markSeen(this.read((_, head) => head.version));
   }
 
+  /** Of the collection, also where this is one of its shards. */
   get name(): string {
-    return this.definition.name;
+    return nameOf(this.definition);
   }
 
   get definition(): CollectionDefinition {
@@ -152,19 +167,29 @@ export class CollectionState {
     }
   }
 
-  /** The same for reads that take several turns of the event loop. */
-  served(): { readTxn: ReadTransaction; release(): void } {
+  /** The same for reads that take several turns of the event loop. @param atVersion as `filtered` */
+  served(atVersion?: number): { readTxn: ReadTransaction; release(): void } {
+    if (atVersion !== undefined) return { ...this.#exactly(atVersion), release: () => undefined };
     const view = this.indexer?.viewAt(this.seenVersion)?.pin();
     if (view) return { readTxn: view.readTxn, release: () => view.unpin() };
     const readTxn = this.newest();
     return { readTxn, release: () => readTxn.release() };
   }
 
-  /** What `served` gives, with the indexes of the view, if it is one, for filters. */
-  filtered(): { version: FilteredVersion; definitions: IndexDefinitions; live: number; release(): void } {
-    const view = this.indexer?.viewAt(this.seenVersion)?.pin();
-    const readTxn = view?.readTxn ?? this.newest();
-    const release = () => (view === undefined ? readTxn.release() : view.unpin());
+  /**
+   * What `served` gives, with the indexes of the view, if it is one, for filters.
+   * @param atVersion one that is in use (exact-versions.ts); undefined: the one that is served
+   */
+  filtered(atVersion?: number): {
+    version: FilteredVersion;
+    definitions: IndexDefinitions;
+    live: number;
+    release(): void;
+  } {
+    const exact = atVersion === undefined ? undefined : this.#exactly(atVersion);
+    const view = exact ? exact.view?.pin() : this.indexer?.viewAt(this.seenVersion)?.pin();
+    const readTxn = view?.readTxn ?? exact?.readTxn ?? this.newest();
+    const release = () => (view ? view.unpin() : exact ? undefined : readTxn.release());
     try {
       const { nextOrdinal, live } = readHead(readTxn);
       const definitions = this.read((newest) => readIndexDefinitions(newest));
@@ -173,6 +198,12 @@ export class CollectionState {
       release();
       throw error;
     }
+  }
+
+  #exactly(version: number) {
+    const kept = this.exact.get(version);
+    invariant(kept !== undefined, `version ${version} is read, and not in use`);
+    return kept;
   }
 
   /** Which fields are declared as times now. */

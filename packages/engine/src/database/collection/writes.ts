@@ -16,10 +16,11 @@ import {
   type Updated,
 } from "@quiverdb/protocol/shapes/matching";
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
-import { utf8 } from "../../base/bytes.ts";
+import { ByteWriter, emptyBytes, text, utf8 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { fingerprint, type LoggedRequest } from "../../collection/accept.ts";
 import {
+  changeOf,
   type Matching,
   MatchingBatch,
   type RecordChange,
@@ -27,7 +28,7 @@ import {
 } from "../../collection/change-matching.ts";
 import { readHead } from "../../collection/head.ts";
 import { type KeyFilter, KeyFilterRules, type WriterKeyFilter, within } from "../../collection/key-filter.ts";
-import { readConditions } from "../../collection/record.ts";
+import { readConditions, readOperations, writeCondition } from "../../collection/record.ts";
 import {
   checkId,
   encodeDelete,
@@ -35,10 +36,12 @@ import {
   requiredBorn,
   type VectorWrite,
 } from "../../collection/schema.ts";
+import { bornOf } from "../../collection/shard.ts";
 import { invalidFilter } from "../../filter/condition.ts";
 import { type Filter, leavesOf, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
 import { findVisible, told } from "../../query/filter/warnings.ts";
+import type { Reader } from "../../storage/store.ts";
 import { invalid } from "../../vector/given.ts";
 import type { WriteCondition } from "../contract.ts";
 import type { CollectionMemory } from "./memory.ts";
@@ -51,8 +54,17 @@ type WriteSize = { readonly records: number; readonly bytes: number; readonly tr
 type FoundRecords = {
   readonly count: number;
   readonly warnings: readonly Warning[];
+  readonly readTxn: Reader;
   encoded(change: RecordChange): Promise<{ matching: Matching; batch: Uint8Array }>;
   release(): void;
+};
+
+/** What a change by filter does to the records of a shard, each on the condition that it is still the one that was found. */
+export type ShardChange = {
+  readonly conditions: Uint8Array;
+  readonly batch: Uint8Array;
+  readonly records: number;
+  readonly warnings: readonly Warning[];
 };
 
 export class Writes {
@@ -236,6 +248,26 @@ export class Writes {
     });
   }
 
+  /** What a shard contributes to a change by filter of its collection. */
+  async changeOfShard(filter: unknown, change: RecordChange, deadline: Deadline): Promise<ShardChange> {
+    const { readTxn, warnings, encoded, release } = await this.#find(filter, deadline, null);
+    try {
+      const { batch } = await encoded(change);
+      return { warnings, ...conditional(readTxn, batch) };
+    } finally {
+      release();
+    }
+  }
+
+  /** What the patch of a record is for its shard. @throws vector_not_found */
+  patchOfShard(id: string, patch: string, born: number | undefined): ShardChange {
+    return this.#state.read((readTxn, head) => {
+      const operation = changeOf(readTxn, head, { kind: "patch", id: utf8(id), patch });
+      const batch = operation !== null && "batch" in operation ? operation.batch : emptyBytes;
+      return { warnings: [], ...conditional(readTxn, batch, born) };
+    });
+  }
+
   updateMatching(
     request: ExactUpdateMatching,
     options?: CallOptions,
@@ -300,14 +332,18 @@ export class Writes {
   }
 
   /** Finds the records that match, and encodes what becomes of them, for the writer, which makes it exact. */
-  async #find(filter: unknown, { task }: Deadline, keyFilter: KeyFilter | null): Promise<FoundRecords> {
+  async #find(
+    filter: unknown,
+    { task, atVersion }: Deadline,
+    keyFilter: KeyFilter | null,
+  ): Promise<FoundRecords> {
     const read = await task.finish(readFilter(filter));
     if (read === null || leavesOf(read).length === 0)
       throw invalidFilter(
         "filter",
         `has no condition, so that every record would match; if you mean that, write {"field": "id", "exists": true}.`,
       );
-    const { version, definitions, release } = this.#state.filtered();
+    const { version, definitions, release } = this.#state.filtered(atVersion);
     try {
       const isTime = timesOf(definitions);
       const times = leavesOf(read).flatMap(({ field }) => (isTime(field.name) ? [field.name] : []));
@@ -322,7 +358,7 @@ export class Writes {
         const encoding = new MatchingBatch(readTxn, change, rules).encode(found.ordinals(), found.count);
         return { matching, batch: await task.finish(encoding) };
       };
-      return { count: found.count, warnings, encoded, release };
+      return { count: found.count, warnings, readTxn, encoded, release };
     } catch (error) {
       release();
       throw error;
@@ -344,6 +380,21 @@ export class Writes {
       await this.#writeVersion(request, batch.length, Deadline.of(options));
     });
   }
+}
+
+/** The operations of a batch, with the condition that each record is still the one that was read. @param born that must have written it */
+function conditional(
+  reader: Reader,
+  batch: Uint8Array,
+  born?: number,
+): Pick<ShardChange, "conditions" | "batch" | "records"> {
+  const conditions = new ByteWriter();
+  let records = 0;
+  for (const { id } of readOperations(batch)) {
+    writeCondition(conditions, text(id), born ?? bornOf(reader, id.slice()));
+    records++;
+  }
+  return { conditions: conditions.take(), batch, records };
 }
 
 /** The condition of a write as its request has it. @throws forbidden: numbers of versions tell of the writes of others */
@@ -375,8 +426,8 @@ const versionedByFilter = (field: string): QuiverError =>
     path: field,
   });
 
-/** The JSON text of a patch. */
-function patchOf({ metadata, metadataJson }: ExactPatch): string {
+/** The JSON text of a patch. @throws invalid_request */
+export function patchOf({ metadata, metadataJson }: ExactPatch): string {
   if (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))
     throw invalid(
       "metadata",

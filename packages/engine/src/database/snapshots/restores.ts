@@ -4,6 +4,7 @@
 // restore is aborted when its collection is deleted, or when the database closes.
 
 import { randomBytes } from "node:crypto";
+import { rmSync } from "node:fs";
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { checkFields } from "@quiverdb/protocol/fields";
 import {
@@ -14,9 +15,19 @@ import {
 import type { Background } from "../../base/background.ts";
 import { toHex } from "../../base/bytes.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { type CatalogAnswer, type CatalogEntry, checkCollectionName } from "../../collection/definition.ts";
-import type { HistoryPolicy } from "../../collection/history.ts";
-import type { VersionEntry } from "../../collection/versions.ts";
+import { invariant } from "../../base/invariant.ts";
+import {
+  type CatalogAnswer,
+  type CatalogEntry,
+  checkCollectionName,
+  collectionOf,
+  nameOf,
+} from "../../collection/definition.ts";
+import { readHead } from "../../collection/head.ts";
+import type { HistoryPolicy, When } from "../../collection/history.ts";
+import { allVectors } from "../../collection/reading.ts";
+import { collectionTables, metaKeys } from "../../collection/tables.ts";
+import { readVersion, type VersionEntry } from "../../collection/versions.ts";
 import { collectGarbage } from "../../process/collect-garbage.ts";
 import {
   collectionDirectory,
@@ -26,11 +37,14 @@ import {
   syncStore,
 } from "../../process/data-directory.ts";
 import type { Writer } from "../../runtime/writer.ts";
+import { LmdbStore } from "../../storage/lmdb.ts";
 import { alreadyExists } from "../catalog.ts";
 import type { OpenCollection } from "../collection.ts";
 import type { Collections } from "../collections.ts";
 import type { DatabaseLog } from "../contract.ts";
 import type { SharedChange } from "../replication.ts";
+import { gatherStores, type NewStore, writeStores } from "../shards/gathered-stores.ts";
+import type { Shards } from "../shards/shards.ts";
 import { writeCopy } from "../store-copy.ts";
 import { checkDefinitions } from "./backup-definitions.ts";
 import type { KeptSnapshots } from "./snapshots.ts";
@@ -146,7 +160,7 @@ export class Restores {
     return this.#watched(name, (ended) => {
       const signal = AbortSignal.any([ended, closing]);
       return this.#making(
-        internalId,
+        [internalId],
         async () => {
           await snapshots.jobs.run(
             {
@@ -165,7 +179,7 @@ export class Restores {
           const made = { ...definition, ...(history !== null && { history }), name, origin };
           return {
             // Where its original is: it can be merged there.
-            entry: { ...this.#collections.newEntry(made, internalId), ...(replicas && { replicas }) },
+            entries: [{ ...this.#collections.newEntry(made, internalId), ...(replicas && { replicas }) }],
             made: { name, version_number: version.version, hash, vector_count: version.live },
           };
         },
@@ -173,6 +187,66 @@ export class Restores {
         answered,
       );
     });
+  }
+
+  /** The same of a collection of several shards: a copy has as many, and each is where its original is. */
+  async copyShards(
+    shards: Shards,
+    when: When,
+    name: string,
+    answered: (made: RestoredCollection) => CatalogAnswer | undefined,
+  ): Promise<RestoredCollection> {
+    checkCollectionName(name);
+    this.#requireQuiet(name);
+    if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
+    this.#collections.requireRoom(name);
+    const { home } = shards;
+    const { version, history } = home.versionAt(when);
+    const isPast = when.version != null || when.as_of != null;
+    const { history: _, ...definition } = collectionOf(home.entry.definition);
+    const entries = this.#collections.newEntries({
+      ...definition,
+      ...(history !== null && { history }),
+      name,
+    });
+    return home.workAside((_directory, closing) =>
+      this.#watched(name, (ended) => {
+        const signal = AbortSignal.any([ended, closing]);
+        return this.#making(
+          entries.map(({ internalId }) => internalId),
+          async () => {
+            const targets = entries.map((entry) => this.#newStore(entry));
+            const options = { history, isOrigin: true };
+            const copied = await gatherStores(
+              shards,
+              isPast ? version.version : undefined,
+              targets,
+              options,
+              signal,
+            );
+            const hash = toHex(copied.hash);
+            const originals = this.#collections.shardsOf(nameOf(home.entry.definition)) ?? [];
+            const originOf = (internalId: string) => ({
+              origin: { name: definition.name, internalId, version: copied.version, hash },
+            });
+            return {
+              entries: entries.map((entry, i) => ({
+                ...entry,
+                definition: { ...entry.definition, ...originOf(originals[i].internalId) },
+                ...(originals[i].replicas && { replicas: originals[i].replicas }),
+              })),
+              made: { name, version_number: copied.version, hash, vector_count: copied.live },
+            };
+          },
+          signal,
+          answered,
+        );
+      }),
+    );
+  }
+
+  #newStore({ internalId, definition: { shard } }: CatalogEntry): NewStore {
+    return { directory: collectionDirectory(this.#dependencies.dataDir, internalId), shard };
   }
 
   async #run(
@@ -184,8 +258,9 @@ export class Restores {
     const internalId = `c${randomBytes(12).toString("hex")}`;
     const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
     const { versionsKept } = this.#dependencies;
+    const made = [internalId];
     return this.#making(
-      internalId,
+      made,
       async () => {
         const { header } = await this.#dependencies.snapshots.jobs.run(
           { kind: "restore", paths, directory, versionsKept },
@@ -195,61 +270,137 @@ export class Restores {
         failpoint("restore:written");
         const definition = { ...header.collection, name };
         const { version, hash, live } = header;
-        return {
-          entry: this.#collections.newEntry(definition, internalId),
-          made: { name, version_number: version, hash, vector_count: live },
-        };
+        const entries =
+          definition.shards === undefined
+            ? [this.#collections.newEntry(definition, internalId)]
+            : this.#collections.newEntries(definition, internalId);
+        if (entries.length > 1) {
+          made.push(...entries.map((entry) => entry.internalId));
+          await this.#divide(directory, entries, signal);
+        }
+        return { entries, made: { name, version_number: version, hash, vector_count: live } };
       },
       signal,
       answered,
     );
   }
 
+  /** Makes the stores of shards of one that has all records, and removes it. */
+  async #divide(directory: string, entries: readonly CatalogEntry[], signal: AbortSignal): Promise<void> {
+    const store = new LmdbStore(directory, collectionTables);
+    try {
+      const readTxn = store.beginRead();
+      try {
+        const { version } = readHead(readTxn);
+        const entry = readVersion(readTxn, version);
+        invariant(entry !== undefined, `version ${version} is not in the log`);
+        const indexes = readTxn.get("meta", metaKeys.indexes)?.slice();
+        const stored = function* () {
+          for (const vector of allVectors(readTxn)) yield vector.stored;
+        };
+        const targets = entries.map((each) => this.#newStore(each));
+        await writeStores(targets, stored(), entry, { indexes }, signal);
+      } finally {
+        readTxn.release();
+      }
+    } finally {
+      await store.close();
+    }
+    rmSync(directory, { recursive: true, force: true });
+  }
+
   /** Replaces a collection on all nodes by this node's: a copy of its store, under a new id, in whose log nothing has differed. */
   async adopt({ entry }: OpenCollection, copy: AsyncIterable<Uint8Array>): Promise<void> {
     const internalId = `c${randomBytes(12).toString("hex")}`;
     const directory = collectionDirectory(this.#dependencies.dataDir, internalId);
-    await this.#making(internalId, async () => {
+    await this.#making([internalId], async () => {
       await writeCopy(directory, copy, { withoutPlace: true });
       const adopted = this.#collections.newEntry(entry.definition, internalId);
-      return { entry: { ...adopted, createdMs: entry.createdMs }, made: undefined };
+      return { entries: [{ ...adopted, createdMs: entry.createdMs }], made: undefined };
     });
   }
 
-  /** Makes a store, and gives it to the catalog. @param make leaves nothing that is not removed here if it fails */
+  /**
+   * Makes stores, and gives them to the catalog.
+   * @param internalIds whose directories are removed if it fails
+   * @param make gives the entries of the collection's stores
+   */
   async #making<T>(
-    internalId: string,
-    make: () => Promise<{ entry: CatalogEntry; made: T }>,
+    internalIds: readonly string[],
+    make: () => Promise<{ entries: readonly CatalogEntry[]; made: T }>,
     signal?: AbortSignal,
     answered: (made: T) => CatalogAnswer | undefined = () => undefined,
   ): Promise<T> {
-    let collection: OpenCollection | undefined;
+    const collections: OpenCollection[] = [];
     try {
-      const { entry, made } = await make();
-      collection = await this.#collections.open(this.#dependencies.here(entry));
+      const { entries, made } = await make();
+      for (const entry of entries)
+        collections.push(await this.#collections.open(this.#dependencies.here(entry)));
       syncDirectory(collectionsDirectory(this.#dependencies.dataDir));
       signal?.throwIfAborted();
       failpoint("restore:synced");
-      this.#ready.set(internalId, collection);
+      for (const collection of collections) this.#ready.set(collection.entry.internalId, collection);
+      const [entry, ...others] = collections.map((collection) => collection.entry);
       await this.#dependencies.change({
         kind: "replaceCollection",
-        entry: collection.entry,
+        entry,
+        ...(others.length > 0 && { others }),
         answer: answered(made),
       });
       return made;
     } catch (error) {
       // After its change was made, it is the catalog's.
-      if (collection && !this.#ready.delete(internalId)) throw error;
-      if (collection) await this.#collections.remove(collection);
-      else removeCollectionDirectory(this.#dependencies.dataDir, internalId);
+      const isMade = collections.length > 0 && !this.#ready.has(collections[0].entry.internalId);
+      if (isMade && collections.every(({ entry }) => this.#collections.entryById(entry.internalId)))
+        throw error;
+      const open = new Set(collections.map(({ entry }) => entry.internalId));
+      for (const collection of collections) {
+        this.#ready.delete(collection.entry.internalId);
+        await this.#collections.remove(collection);
+      }
+      for (const internalId of internalIds)
+        if (!open.has(internalId)) removeCollectionDirectory(this.#dependencies.dataDir, internalId);
       throw error;
     }
   }
 
-  /** Makes a restored collection that of its name. Of one that another node has restored, this node has only the entry at first. */
-  async replace(entry: CatalogEntry, answer?: CatalogAnswer): Promise<void> {
-    const { name } = entry.definition;
+  /**
+   * Makes a restored collection that of its name. Of one that another node has restored, this node has only the entries at first. After a crash
+   * those that are not in the catalog are put there.
+   */
+  async replace(entries: readonly CatalogEntry[], answer?: CatalogAnswer): Promise<void> {
+    const name = nameOf(entries[0].definition);
     this.#collections.requireNoAlias(name);
+    const missing = entries.filter(({ internalId }) => this.#collections.entryById(internalId) === undefined);
+    const names = new Set(entries.map(({ definition }) => definition.name));
+    for (const entry of missing) {
+      const isLast = entry === missing.at(-1);
+      // What had the name in another number of shards goes before the last comes, which has the answer.
+      if (isLast) await this.#dropOthers(name, names);
+      await this.#replaceOne(entry, isLast ? answer : undefined);
+    }
+  }
+
+  /** Removes the stores of a collection that have other names than those that replace them. */
+  async #dropOthers(name: string, names: ReadonlySet<string>): Promise<void> {
+    const whole = this.#collections.entryOf(name);
+    const old = [...(whole === undefined ? [] : [whole]), ...(this.#collections.shardsOf(name) ?? [])];
+    for (const entry of old) {
+      const key = entry.definition.name;
+      if (names.has(key)) continue;
+      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name: key });
+      const collection = this.#collections.served.get(key);
+      const aside = this.#collections.quarantined.get(key);
+      this.#collections.served.delete(key);
+      this.#collections.quarantined.delete(key);
+      this.#collections.elsewhere.delete(key);
+      if (collection) await this.#removeReplaced(collection);
+      if (aside?.entry) removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
+    }
+  }
+
+  async #replaceOne(entry: CatalogEntry, answer: CatalogAnswer | undefined): Promise<void> {
+    const { name } = entry.definition;
     const collection = this.#ready.get(entry.internalId);
     await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry, answer });
     this.#ready.delete(entry.internalId);

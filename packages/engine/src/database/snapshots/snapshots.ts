@@ -31,11 +31,16 @@ import { provedBytes, writeFile } from "./snapshot-transfer.ts";
 export type SnapshotDependencies = {
   readonly dataDir: string;
   /** Returns a collection by its name. @throws collection_not_found */
-  find(name: string): OpenCollection;
+  find(name: string): SnapshotSource;
   /** Runs a check if no other one is running. @throws overloaded */
   checkAlone<T>(run: () => Promise<T>): Promise<T>;
   readonly log: DatabaseLog;
   readonly clock: () => number;
+};
+
+/** A collection of which a snapshot is made: its store, or one in which its shards are gathered. */
+export type SnapshotSource = Pick<OpenCollection, "workAside"> & {
+  readonly entry: Pick<OpenCollection["entry"], "definition">;
 };
 
 export class KeptSnapshots implements Snapshots {

@@ -64,6 +64,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   readonly #leases = new Set<number>();
   #searches = 0;
   #onIdle: (() => void) | undefined;
+  readonly #isSharded: boolean;
   #isClosing = false;
 
   constructor(attachable: Attachable, asking: Asking) {
@@ -71,6 +72,7 @@ export class AttachedCollection implements Searched<AttachedView> {
     this.internalId = attachable.internalId;
     this.definition = attachable.definition;
     this.#asking = asking;
+    this.#isSharded = attachable.isSharded === true;
     this.#state = new SharedState(attachable.shared);
     this.#recordIds = new RecordIdCache((bytes) => asking.mayTake(bytes));
     this.#store = new LmdbStore(attachable.directory, collectionTables);
@@ -83,6 +85,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   /** Runs a search. @throws NeedsOwner */
   async search<T>(run: () => Promise<T>): Promise<T> {
     if (this.#isClosing) throw new NeedsOwner("the collection is being closed");
+    if (this.#isSharded) throw new NeedsOwner("the collection has several shards");
     this.#state.countSearch();
     this.#searches++;
     try {

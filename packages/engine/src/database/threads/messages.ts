@@ -26,6 +26,8 @@ export type Attachable = {
   readonly directory: string;
   readonly definition: CollectionDefinition;
   readonly shared: SharedWords;
+  /** Whether it is one of several shards, all of which the owner searches. */
+  readonly isSharded?: true;
 };
 
 /** A view as it is posted. */

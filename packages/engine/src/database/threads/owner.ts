@@ -5,6 +5,7 @@
 //
 // A view that is posted stays pinned here until the thread says that it has pinned it itself, or dies.
 
+import type { Filter } from "@quiverdb/protocol/shapes/filter";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { CallLimits } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -13,6 +14,8 @@ import { type PostedResponse, postedResponse } from "../../query/result.ts";
 import type { CallContext, Calls, Handlers } from "../../runtime/calls.ts";
 import type { OpenCollection } from "../collection.ts";
 import type { CollectionCalls, RestrictedCalls } from "../collection-calls.ts";
+import { restrictedShardedCalls, shardedCalls } from "../shards/sharded-collection.ts";
+import type { Shards } from "../shards/shards.ts";
 import type {
   AcquiredView,
   Attachable,
@@ -30,6 +33,8 @@ export type Recheck = (payer: string) => void;
 export type OwnedCollections = {
   /** @throws collection_not_found */
   find(name: string): OpenCollection;
+  /** Of a collection of several shards, for a caller who sees the records of a filter. */
+  shards(name: string, keyFilter?: Filter): Shards | undefined;
   readonly served: ReadonlyMap<string, OpenCollection>;
 };
 
@@ -50,7 +55,11 @@ export class ThreadsOwner {
   /** Handlers for the calls of a thread. @param recheck whether a caller may still do what it asked for */
   handlers(slot: number, recheck: Recheck): Handlers {
     return {
-      attach: ({ name }: { name: string }): Attachable => this.#collections.find(name).attachable,
+      attach: ({ name }: { name: string }): Attachable => {
+        const shards = this.#collections.shards(name);
+        if (shards === undefined) return this.#collections.find(name).attachable;
+        return { ...shards.home.attachable, isSharded: true };
+      },
       view: (call: ViewCall, context) => this.#view(call, limitsOf(call.caller, context), slot),
       release: ({ lease }: { lease: number }) => release(this.#leasesOf(slot), lease),
       search: (call: SearchCall, context) => this.#search(call, limitsOf(call.caller, context)),
@@ -77,6 +86,9 @@ export class ThreadsOwner {
     name,
     keyFilter,
   }: Pick<SearchCall, "name" | "keyFilter">): CollectionCalls | RestrictedCalls {
+    const shards = this.#collections.shards(name, keyFilter ?? undefined);
+    if (shards !== undefined)
+      return keyFilter === null ? shardedCalls(shards) : restrictedShardedCalls(shards, keyFilter);
     const collection = this.#collections.find(name);
     return keyFilter === null ? collection.calls : collection.restrictedTo(new KeyFilter(keyFilter));
   }

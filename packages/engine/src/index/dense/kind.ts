@@ -13,6 +13,7 @@ import {
   metricNames,
 } from "@quiverdb/protocol/shapes/index-definition";
 import { readFloats } from "../../vector/floats.ts";
+import { metrics } from "../../vector/metric.ts";
 import type { CheckpointAdapter } from "../checkpoint-adapter.ts";
 import { integer, invalid, nameOf, oneOf, requireEnabled, sampleThreshold } from "../definition-checks.ts";
 import type {
@@ -207,7 +208,12 @@ export const denseKind: Kind<DenseIndex, HnswIndex, HnswState, PreparedRecords, 
     legOf: (stored) => legOfVector(readFloats(stored)),
     targetOf: ({ index }) => index.properties.recall_target ?? null,
   },
-  vectors: { metric: ({ metric }) => metric, given: givenVector, legOf: legOfVector },
+  vectors: {
+    metric: ({ metric }) => metric,
+    metricOf: ({ distance_metric_type }) => metrics[distance_metric_type],
+    given: givenVector,
+    legOf: legOfVector,
+  },
   backlogMax: ({ dimension }) => Math.ceil(limits.indexBacklogBytesMax / (4 * dimension)),
   prove: (index, vectorOf) => index.check(vectorOf),
 };

@@ -39,18 +39,27 @@ export type Meaning = {
 /** A term of a phrase, and its place in it. */
 export type PlacedTerm = { readonly term: string; readonly place: number };
 
-/** The meaning of a clause, in steps; null where the analyzer drops all words: the clause then has no effect. */
+/** The last word of a clause, if it stands for words of the index; null: it does not. */
+const expandingWord = (clause: Clause): string | null => {
+  const last = clause.words[clause.words.length - 1];
+  return isExpanding(clause) && !(clause.kind === "prefix" && isRun(last)) ? last : null;
+};
+
+/**
+ * The meaning of a clause, in steps; null where the analyzer drops all words: the clause then has no effect.
+ * @param known what a prefix or fuzzy word stands for, if that is known; undefined: it is looked up
+ */
 export function* meaningOf(
   index: TermReader,
   clause: Clause,
   visible: () => Visible,
   rows: Allowed = null,
+  known?: WeightedTerm[] | null,
 ): Steps<Meaning | null> {
   const { occur, kind, words } = clause;
   const needs: WeightedTerm[][] = [];
   const phrase: PlacedTerm[] = [];
-  const last = words[words.length - 1];
-  const expanding = isExpanding(clause) && !(kind === "prefix" && isRun(last)) ? last : null;
+  const expanding = expandingWord(clause);
   const plain = expanding === null ? words : words.slice(0, -1);
   for (const { term, position: place } of yield* index.analyzer.analyzeQuery(plain)) {
     if (term === null) continue;
@@ -60,7 +69,9 @@ export function* meaningOf(
   if (expanding !== null) {
     const expansions = isRun(expanding)
       ? piecesOf(index, expanding)
-      : yield* expansionsOf(index, clause, expanding, visible, rows);
+      : known !== undefined
+        ? known
+        : yield* expansionsOf(index, clause, expanding, visible, rows);
     if (expansions !== null) needs.push(expansions);
   }
   if (needs.length === 0) return null;
@@ -73,10 +84,35 @@ function piecesOf(index: TermReader, run: string): WeightedTerm[] | null {
   return terms.size === 0 ? null : Array.from(terms, (term) => ({ term, weight: 1 })).sort(byWeight);
 }
 
-/** The terms that a prefix or fuzzy word expands to, best first; null if it is not a word. Here a stop word counts as a word. */
+/** All terms that the last word of a clause could stand for; null if it stands for none of the index. */
+export function* foundExpansions(
+  index: TermReader,
+  clause: Clause,
+  visible: () => Visible,
+  rows: Allowed,
+): Steps<WeightedTerm[] | null> {
+  const word = expandingWord(clause);
+  return word === null || isRun(word) ? null : yield* everyExpansion(index, clause, word, visible, rows);
+}
+
+/** The terms that a prefix or fuzzy word expands to, best first; null if it is not a word. */
 function* expansionsOf(
   index: TermReader,
-  { occur, kind, distance }: Clause,
+  clause: Clause,
+  word: string,
+  visible: () => Visible,
+  rows: Allowed,
+): Steps<WeightedTerm[] | null> {
+  const found = yield* everyExpansion(index, clause, word, visible, rows);
+  // The terms of an excluded clause are not scored, so all of them can count.
+  if (found === null || clause.occur === "mustNot") return found;
+  return (yield* mostFrequent(index, found, visible, rows)).sort(byWeight);
+}
+
+/** The same, all of them and in no order. Here a stop word counts as a word. */
+function* everyExpansion(
+  index: TermReader,
+  { kind, distance }: Clause,
   word: string,
   visible: () => Visible,
   rows: Allowed,
@@ -87,13 +123,9 @@ function* expansionsOf(
   // Forms have apostrophes inside, and terms do not.
   const written = new Set([form, fold(form)]);
   const { term: stem } = analyzer.of(word);
-  const found =
-    kind === "prefix"
-      ? yield* prefixed(index, written, stem, visible, rows)
-      : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible, rows);
-  // The terms of an excluded clause are not scored, so all of them can count.
-  if (occur === "mustNot") return found;
-  return (yield* mostFrequent(index, found, visible, rows)).sort(byWeight);
+  return kind === "prefix"
+    ? yield* prefixed(index, written, stem, visible, rows)
+    : yield* similar(index, stem === "" ? written : written.add(stem), distance, visible, rows);
 }
 
 function* prefixed(
@@ -152,10 +184,34 @@ function* mostFrequent(
     read = 0;
     yield;
   }
-  return counted
+  return firstByFrequency(counted);
+}
+
+/** Those of counted terms that a word may stand for. */
+const firstByFrequency = (counted: { weighted: WeightedTerm; df: number }[]): WeightedTerm[] =>
+  counted
     .sort((a, b) => b.weighted.weight - a.weighted.weight || b.df - a.df || byWeight(a.weighted, b.weighted))
     .slice(0, limits.queryExpansionsMax)
     .map(({ weighted }) => weighted);
+
+/**
+ * What the last word of a clause stands for in all shards together, as `expansionsOf` finds it in one.
+ * @param found by each shard; null: it is not a word. @param dfOf the records of all shards that have a term
+ */
+export function unitedExpansions(
+  { occur }: Clause,
+  found: readonly (readonly WeightedTerm[] | null)[],
+  dfOf: (term: string) => number,
+): WeightedTerm[] | null {
+  if (found.some((terms) => terms === null)) return null;
+  const nearest = new Map<string, number>();
+  for (const { term, weight } of found.flatMap((terms) => terms ?? []))
+    nearest.set(term, Math.max(weight, nearest.get(term) ?? 0));
+  const terms = Array.from(nearest, ([term, weight]): WeightedTerm => ({ term, weight }));
+  if (occur === "mustNot") return terms;
+  if (terms.length <= limits.queryExpansionsMax) return terms.sort(byWeight);
+  const counted = terms.map((weighted) => ({ weighted, df: dfOf(weighted.term) }));
+  return firstByFrequency(counted.filter(({ df }) => df > 0)).sort(byWeight);
 }
 
 function byWeight(a: WeightedTerm, b: WeightedTerm): number {

@@ -24,7 +24,7 @@ import { AnalysedReader } from "./analysed.ts";
 import { analyzeText } from "./analyze.ts";
 import { countersBytes } from "./counters.ts";
 import { hashOf } from "./dictionary-reader.ts";
-import { type TextLeg, TextLegs } from "./legs.ts";
+import { type TextLeg, TextLegs, unitedText } from "./legs.ts";
 import { textSearching } from "./searching.ts";
 import { textAnalysis, wordsOf } from "./tasks.ts";
 import type { SharedText } from "./term-reader.ts";
@@ -107,6 +107,7 @@ export const textKind: Kind<TextDefinition, TextIndex, TextState, AnalysedReader
   attach: (descriptor, slot) => TextReader.attach(descriptor as SharedText, slot),
   search: (reader, legs, version, options) =>
     new TextLegs(reader, legs as readonly TextLeg[], version, options),
+  unite: (leg, told) => unitedText(leg as TextLeg, told as Parameters<typeof unitedText>[1]),
   searching: textSearching,
   analyze: analyzeText,
   growth: (recordBytes, records, otherBytes) => Math.max(records * recordBytes, otherBytes),

@@ -11,6 +11,7 @@ import { chosenWay } from "../inverted/query.ts";
 import type { ChosenWay, Leg, LegOptions, LegSearches, SearchedVersion } from "../kind.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import type { TextStatistics } from "./bm25.ts";
+import { foundExpansions, meaningOf, unitedExpansions } from "./clause-meaning.ts";
 import type { WeightedTerm } from "./term-reader.ts";
 import { resolveTextQuery, type TextQuery } from "./text-query.ts";
 import type { TextReader } from "./text-search.ts";
@@ -23,7 +24,14 @@ export interface TextLeg extends Leg {
   readonly clauses: readonly Clause[] | null;
   /** The text's place in the request. */
   readonly path: string;
+  among?: TextAmong;
 }
+
+/** Of all shards of a collection: their statistics, and what the last word of each clause stands for. */
+export type TextAmong = TextStatistics & { readonly expansions: readonly (WeightedTerm[] | null)[] };
+
+/** Of one shard; `expansions`: all that the words could stand for. */
+type TextTold = TextAmong & { readonly frequencies: ReadonlyMap<string, number> };
 
 export class TextLegs implements LegSearches {
   readonly #reader: TextReader;
@@ -50,9 +58,12 @@ export class TextLegs implements LegSearches {
   *search(leg: number, k: number): Steps<Candidates> {
     const visible = () => this.#version.visible();
     const { allowed, ofKey } = this.#options;
-    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible, ofKey);
-    const statistics =
-      ofKey === null ? this.#statistics : yield* statisticsAmong(this.#reader, ofKey, asked.terms, visible);
+    const { among } = this.#legs[leg];
+    const asked = yield* resolveTextQuery(this.#reader, this.#legs[leg], visible, ofKey, among?.expansions);
+    const own = () =>
+      ofKey === null ? this.#statistics : statisticsAmong(this.#reader, ofKey, asked.terms, visible);
+    const told = among ?? own();
+    const statistics = "documents" in told ? told : yield* told;
     this.#query = { leg, asked, statistics };
     return yield* this.#reader.searchTermsInSteps(
       asked.terms,
@@ -62,6 +73,34 @@ export class TextLegs implements LegSearches {
       asked.accepts,
       allowed,
     );
+  }
+
+  *tell(leg: number): Steps<TextTold> {
+    const visible = () => this.#version.visible();
+    const { ofKey } = this.#options;
+    const reader = this.#reader;
+    const asked = this.#legs[leg];
+    const expansions: (WeightedTerm[] | null)[] = [];
+    const terms = asked.clauses === null ? yield* reader.termsInSteps(asked.text) : [];
+    for (const clause of asked.clauses ?? []) {
+      const found = yield* foundExpansions(reader, clause, visible, ofKey);
+      expansions.push(found);
+      const meaning = yield* meaningOf(reader, clause, visible, ofKey, found);
+      if (clause.occur !== "mustNot") for (const need of meaning?.needs ?? []) terms.push(...need);
+      yield;
+    }
+    if (ofKey !== null) {
+      const among = yield* statisticsAmong(reader, ofKey, terms, visible);
+      return { ...among, frequencies: among.frequencies ?? new Map(), expansions };
+    }
+    const frequencies = new Map<string, number>();
+    for (const { term } of terms) {
+      if (frequencies.has(term)) continue;
+      if (frequencies.size % toldPerStep === 0) yield;
+      frequencies.set(term, reader.frequencyOf(term, visible()));
+    }
+    const { documents, totalLength } = this.#statistics;
+    return { documents, totalLength, frequencies, expansions };
   }
 
   chosen(leg: number): ChosenWay {
@@ -93,6 +132,29 @@ export class TextLegs implements LegSearches {
     );
     return explained;
   }
+}
+
+/** Terms whose records are counted at a step. */
+const toldPerStep = 64;
+
+/** What all shards have told of a leg, as if they were one. */
+export function unitedText({ clauses }: TextLeg, told: readonly TextTold[]): TextAmong {
+  const frequencies = new Map<string, number>();
+  for (const { frequencies: own } of told)
+    for (const [term, df] of own) frequencies.set(term, df + (frequencies.get(term) ?? 0));
+  const sum = (of: "documents" | "totalLength") => told.reduce((all, each) => all + each[of], 0);
+  return {
+    documents: sum("documents"),
+    totalLength: sum("totalLength"),
+    frequencies,
+    expansions: (clauses ?? []).map((clause, i) =>
+      unitedExpansions(
+        clause,
+        told.map(({ expansions }) => expansions[i]),
+        (term) => frequencies.get(term) ?? 0,
+      ),
+    ),
+  };
 }
 
 /** Rejects phrases, which need an index with positions. @throws invalid_request at the first one */

@@ -52,17 +52,19 @@ const findsNothing: TextQuery = { terms: [], accepts: null };
  * @param query its text, and its clauses if it has operators; a phrase needs an index with positions
  * @param visible returns the visibility test; called at each step that needs it
  * @param rows the records whose words a prefix or fuzzy word stands for; null: all
+ * @param expansions what the last word of each clause stands for, if that is known; undefined: it is looked up
  */
 export function* resolveTextQuery(
   index: TermReader,
   query: { readonly text: string; readonly clauses: readonly Clause[] | null },
   visible: () => Visible,
   rows: Allowed = null,
+  expansions?: readonly (WeightedTerm[] | null)[],
 ): Steps<TextQuery> {
   if (query.clauses === null) return { terms: yield* index.termsInSteps(query.text), accepts: null };
   const meanings: Meaning[] = [];
-  for (const clause of query.clauses) {
-    const meaning = yield* meaningOf(index, clause, visible, rows);
+  for (const [i, clause] of query.clauses.entries()) {
+    const meaning = yield* meaningOf(index, clause, visible, rows, expansions?.[i]);
     if (meaning !== null) meanings.push(meaning);
     yield;
   }

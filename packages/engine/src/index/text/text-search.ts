@@ -192,6 +192,14 @@ export class TextReader extends TermReader {
     }
   }
 
+  /** How many records have a term, of those that the version sees. */
+  frequencyOf(term: string, visible: Visible): number {
+    const located = this.locate(term);
+    return located === undefined
+      ? 0
+      : this.#postings.documentFrequency(located, this.#postings.hide(visible));
+  }
+
   /** How many of these records have a term, of those that the version sees. */
   frequencyAmong(term: string, visible: Visible, rows: OrdinalBitmap): number {
     const located = this.locate(term);

@@ -1,0 +1,177 @@
+// How does a node ask another one for what a shard has?
+//
+// A call and its answer are data (structured clone), sent to a node that serves the shard. One that does not answer soon is not waited for alone:
+// the next one is asked, too, and the first answer counts. What is read line by line stays with the node where it was opened.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { deserialize, serialize } from "node:v8";
+import {
+  type CallLimits,
+  type CatalogEntry,
+  errorOf,
+  type Replica,
+  type ShardCall,
+  wireOf,
+} from "@quiverdb/engine/database/replication";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import { secretHeader } from "./healing.ts";
+import type { Member } from "./members.ts";
+
+/** Where a node answers for a shard, to nodes that know the secret. */
+export const shardPath = (internalId: string): string => `/cluster/shards/${internalId}`;
+
+/** After so long without an answer, the next node is asked, too. */
+const hedgeMs = 1_000;
+/** A node that could not be reached is asked last for so long. */
+const avoidedMs = 5_000;
+
+type Asked = {
+  readonly call: ShardCall;
+  readonly timeoutMs: number | undefined;
+  /** Position of the catalog at the asking node: there the shard exists. */
+  readonly catalog: number;
+};
+type Answer = { readonly value: unknown } | { readonly error: ReturnType<typeof wireOf> };
+type LineCall = { readonly id: string };
+
+export class ShardCalls {
+  readonly #secret: string;
+  readonly #servingNodes: (entry: CatalogEntry) => readonly Member[];
+  readonly #catalogPosition: () => number;
+  readonly #avoidedMs = new Map<string, number>();
+  /** Addresses of nodes at which lines are open, by their ids. */
+  readonly #lines = new Map<string, string>();
+
+  constructor(
+    secret: string,
+    servingNodes: (entry: CatalogEntry) => readonly Member[],
+    catalogPosition: () => number,
+  ) {
+    this.#secret = secret;
+    this.#servingNodes = servingNodes;
+    this.#catalogPosition = catalogPosition;
+  }
+
+  /** @throws not_ready if no node that serves the shard answers */
+  async ask(entry: CatalogEntry, call: ShardCall, limits: CallLimits): Promise<unknown> {
+    const path = shardPath(entry.internalId);
+    const body = serialize({
+      call,
+      timeoutMs: limits.timeoutMs,
+      catalog: this.#catalogPosition(),
+    } satisfies Asked);
+    if (call.method === "nextLines" || call.method === "closeLines") {
+      const { id } = call.args as LineCall;
+      const url = this.#lines.get(id);
+      if (call.method === "closeLines") this.#lines.delete(id);
+      if (url === undefined) throw this.#unserved(entry, "what was read of it is no longer open");
+      return this.#send(url + path, body, limits, new AbortController().signal).catch((error: unknown) => {
+        throw isQuiverError(error) ? error : this.#unserved(entry, (error as Error).message);
+      });
+    }
+    const now = performance.now();
+    const isAvoided = ({ url }: Member) => (this.#avoidedMs.get(url) ?? 0) > now;
+    const nodes = this.#servingNodes(entry).toSorted(
+      (a, b) => Number(isAvoided(a)) - Number(isAvoided(b)) || Math.random() - 0.5,
+    );
+    return this.#first(entry, nodes, async (url, signal) => {
+      const answer = await this.#send(url + path, body, limits, signal);
+      if (call.method === "openLines") this.#lines.set((answer as LineCall).id, url);
+      return answer;
+    });
+  }
+
+  /** The first answer of the nodes, each of which is asked when those before it have failed, or take long. */
+  async #first(
+    entry: CatalogEntry,
+    nodes: readonly Member[],
+    send: (url: string, signal: AbortSignal) => Promise<unknown>,
+  ): Promise<unknown> {
+    const done = new AbortController();
+    let failure: unknown;
+    const running = new Set<Promise<{ answer: unknown } | undefined>>();
+    try {
+      for (const { url } of nodes) {
+        const asked = send(url, done.signal).then(
+          (answer) => ({ answer }),
+          (error: unknown) => {
+            // What the node says is the answer; a node that says nothing is another matter.
+            if (isQuiverError(error) && error.code !== "shutting_down") throw error;
+            if (!done.signal.aborted) this.#avoidedMs.set(url, performance.now() + avoidedMs);
+            failure = error;
+            running.delete(asked);
+            return undefined;
+          },
+        );
+        running.add(asked);
+        const found = await Promise.race([...running, delay(hedgeMs, undefined, { signal: done.signal })]);
+        if (found !== undefined) return found.answer;
+      }
+      while (running.size > 0) {
+        const found = await Promise.race(running);
+        if (found !== undefined) return found.answer;
+      }
+    } finally {
+      for (const each of running) each.catch(() => {});
+      done.abort();
+    }
+    throw this.#unserved(
+      entry,
+      failure === undefined ? "no node that lives has it" : String((failure as Error).message),
+    );
+  }
+
+  #unserved({ definition, replicas = [] }: CatalogEntry, why: string): QuiverError {
+    const { shard } = definition;
+    const [name] = definition.name.split("#", 1);
+    return new QuiverError(
+      "not_ready",
+      `The shard ${shard?.number} of the collection '${name}' is served by no node now (${why}); ${replicas.join(", ")} should. Send the request again.`,
+      { collection: name, shard: shard?.number, replicas, retry_after_seconds: 1 },
+    );
+  }
+
+  async #send(
+    url: string,
+    body: Uint8Array,
+    { timeoutMs, signal }: CallLimits,
+    ended: AbortSignal,
+  ): Promise<unknown> {
+    const signals = [ended];
+    if (timeoutMs !== undefined) signals.push(AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs))));
+    if (signal instanceof AbortSignal) signals.push(signal);
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { [secretHeader]: this.#secret, "content-type": "application/octet-stream" },
+      body: body as Uint8Array<ArrayBuffer>,
+      signal: AbortSignal.any(signals),
+    });
+    if (!response.ok) throw new Error(`${url} answers ${response.status}`);
+    const answer = deserialize(Buffer.from(await response.arrayBuffer())) as Answer;
+    if ("error" in answer) throw errorOf(answer.error);
+    return answer.value;
+  }
+}
+
+/** What a node answers others with. */
+export type Answering = {
+  readonly replica: Replica;
+  readonly catalogReached: (position: number) => Promise<void> | undefined;
+  readonly serves: (internalId: string) => boolean;
+  /** What is told where data of this node is damaged. */
+  readonly damaged: (internalId: string, error: QuiverError) => QuiverError;
+};
+
+/** Answers a call of another node. @throws not_ready if this one does not serve the shard, or no longer: others may */
+export async function answerCall(node: Answering, internalId: string, body: Uint8Array): Promise<Buffer> {
+  const { call, timeoutMs, catalog } = deserialize(body) as Asked;
+  await Promise.race([node.catalogReached(catalog), delay(hedgeMs, undefined, { ref: false })]);
+  try {
+    const value = await node.replica.answer(internalId, call, timeoutMs === undefined ? {} : { timeoutMs });
+    return serialize({ value } satisfies Answer);
+  } catch (thrown) {
+    const error = isQuiverError(thrown, "data_corrupted") ? node.damaged(internalId, thrown) : thrown;
+    if (!node.serves(internalId)) throw error;
+    return serialize({ error: wireOf(error) } satisfies Answer);
+  }
+}

@@ -1,0 +1,145 @@
+// Are several shards searched while nodes are dead or paused, and does a node that has lost everything get its shards again?
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DevCluster } from "../src/dev/dev-cluster.ts";
+import { missing, natsServer, remark } from "./nats.ts";
+
+const cli = resolve(import.meta.dirname, "../../cli/src/main.ts");
+
+describe.skipIf(missing !== undefined)(`a collection of shards on three nodes (${remark})`, () => {
+  let directory: string;
+  let cluster: DevCluster;
+  const ask = async (i: number, method: string, path: string, body?: unknown) => {
+    const answer = await fetch(`${cluster.urls[i]}${path}`, {
+      method,
+      headers: { "content-type": "application/json", "x-quiver-consistency": "strict" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    });
+    const text = await answer.text();
+    // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+    return { status: answer.status, json: (text === "" ? undefined : JSON.parse(text)) as any };
+  };
+  const path = (name: string) => `/vectordb/collections/${name}`;
+  const count = 300;
+  const record = (i: number) => ({
+    id: `r${i}`,
+    dense_values: [i % 7, i % 11, 1],
+    text: `word${i % 5} all`,
+    metadata: { n: i },
+  });
+  const search = { query_vector: [3, 4, 1], query_text: "word3 all", top_k: 20, exact: true };
+  const found = async (i: number, name: string) => {
+    const { status, json } = await ask(i, "POST", `${path(name)}/search/hybrid`, search);
+    expect(status, JSON.stringify(json)).toBe(200);
+    return json;
+  };
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), "quiver-shards-"));
+    cluster = await DevCluster.start({
+      nats: natsServer,
+      directory,
+      quiver: [process.execPath, cli],
+      args: ["--no-console", "--log-level", "warn"],
+    });
+    for (const [name, config] of [
+      ["sharded", { shards: 12, replication_factor: 2 }],
+      ["whole", {}],
+    ] as const) {
+      const created = await ask(0, "POST", "/vectordb/collections", {
+        name,
+        dense_vector: { enabled: true, dimension: 3, auto_create_index: true },
+        tf_idf_options: { enabled: true },
+        config,
+      });
+      expect(created.status, JSON.stringify(created.json)).toBe(201);
+      const index = { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 };
+      expect((await ask(0, "POST", `${path(name)}/indexes/tf-idf`, index)).status).toBe(201);
+      for (let from = 0; from < count; from += 100) {
+        const vectors = Array.from({ length: 100 }, (_, i) => record(from + i));
+        const written = await ask(from / 100, "POST", `${path(name)}/streaming/upsert`, { vectors });
+        expect(written.status, JSON.stringify(written.json)).toBe(200);
+      }
+    }
+  });
+  afterAll(async () => {
+    await cluster?.stop();
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+  });
+
+  test("[Y15] every node answers like one that has all", async () => {
+    for (const i of [0, 1, 2]) {
+      expect(await found(i, "sharded")).toEqual(await found(i, "whole"));
+      const filter = { n: { lt: 100 } };
+      expect((await ask(i, "POST", `${path("sharded")}/vectors/count`, { filter })).json).toEqual({
+        count: 100,
+      });
+    }
+    const { json } = await ask(1, "GET", path("sharded"));
+    expect(json).toMatchObject({ vectors_count: count, config: { shards: 12, replication_factor: 2 } });
+    const limited = { name: "x", dense_vector: { enabled: true, dimension: 3 } };
+    for (const config of [{ shards: 0 }, { shards: 1_025 }, { shards: 2, max_vectors: 5 }])
+      expect((await ask(0, "POST", "/vectordb/collections", { ...limited, config })).status).toBe(400);
+  });
+
+  test("[Y11] what one node alone holds is in every node's list of the loaded", async () => {
+    const single = {
+      name: "single",
+      dense_vector: { enabled: true, dimension: 3 },
+      config: { replication_factor: 1 },
+    };
+    expect((await ask(0, "POST", "/vectordb/collections", single)).status).toBe(201);
+    for (const i of [0, 1, 2])
+      expect((await ask(i, "GET", "/vectordb/collections/loaded")).json).toEqual([
+        "sharded",
+        "single",
+        "whole",
+      ]);
+    expect((await ask(0, "DELETE", path("single"))).status).toBe(204);
+  });
+
+  test("[Y17] a paused node, and then a dead one, fail no search while others have its shards", async () => {
+    const expected = await found(0, "sharded");
+    cluster.nodes[2].pause();
+    for (let i = 0; i < 12; i++) expect(await found(i % 2, "sharded")).toEqual(expected);
+    cluster.nodes[2].resume();
+    await cluster.nodes[1].stop("SIGKILL");
+    for (let i = 0; i < 12; i++) expect(await found(i % 2 === 0 ? 0 : 2, "sharded")).toEqual(expected);
+    await cluster.nodes[2].stop("SIGKILL");
+    // The node that is left lacks about a third of the shards, and has the others.
+    // Some shards are nowhere: the error names one of them. Others can still be read.
+    const search = await ask(0, "POST", `${path("sharded")}/vectors/count`, {});
+    expect(search.status).toBe(503);
+    expect(search.json.error).toMatchObject({
+      code: "not_ready",
+      message: expect.stringMatching(/^The shard \d+ of the collection 'sharded' is served by no node/),
+      details: { collection: "sharded", shard: expect.any(Number) },
+    });
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40; i++)
+      statuses.add((await ask(0, "GET", `${path("sharded")}/vectors/r${i}`)).status);
+    expect([...statuses].sort()).toEqual([200, 503]);
+    for (const i of [1, 2]) cluster.nodes[i].start();
+    for (const i of [1, 2]) await cluster.nodes[i].ready();
+    for (const i of [0, 1, 2]) expect(await found(i, "sharded")).toEqual(expected);
+  });
+
+  test("[Y6] a node that has lost its disk gets its shards again, and all replicas are equal", async () => {
+    const expected = await found(0, "sharded");
+    await cluster.nodes[1].stop("SIGKILL");
+    rmSync(cluster.nodes[1].directory, { recursive: true, force: true });
+    cluster.nodes[1].start();
+    await cluster.nodes[1].ready();
+    await expect
+      .poll(async () => {
+        const { json } = await ask(1, "POST", "/cluster/check");
+        return json.collections.map(({ outcome }: { outcome: string }) => outcome);
+      })
+      .toEqual(Array(13).fill("equal"));
+    expect(await found(1, "sharded")).toEqual(expected);
+  });
+});

@@ -1,0 +1,100 @@
+// Does every search of several shards see one version, whatever is written meanwhile?
+
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Collection } from "../../src/database/contract.ts";
+import { MemoryLog } from "./memory-log.ts";
+
+let log: MemoryLog;
+beforeAll(async () => {
+  log = await MemoryLog.open(3);
+});
+afterAll(() => log.close());
+
+const ids = Array.from({ length: 24 }, (_, i) => `r${i}`);
+const batch = (generation: number) =>
+  ids.map((id, i) => ({
+    id,
+    dense_values: [i, generation, 1],
+    text: `word generation${generation}`,
+    metadata: { generation },
+  }));
+
+type Seen = { generations: unknown[]; count: number };
+
+test("[Y16] a batch and a commit over all shards are never half visible, while nodes apply at their own pace", async () => {
+  const [first] = log.databases;
+  await first.createCollection({
+    name: "c",
+    dense_vector: { enabled: true, dimension: 3, auto_create_index: true },
+    tf_idf_options: { enabled: true },
+    store_raw_text: true,
+    config: { shards: 5 },
+  });
+  const seenBy = log.databases.map((database) => database.collection("c"));
+  const [collection] = seenBy;
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  await collection.upsert(batch(0));
+  let written = 0;
+  let isOver = false;
+  log.beforeApply = async (node) => {
+    if (node !== "n0" && Math.random() < 0.3) await delay(Math.random() * 12);
+  };
+  const write = async () => {
+    for (let generation = 1; !isOver; generation++) {
+      if (generation % 7 === 0) {
+        const { transaction_id: id } = await collection.beginTransaction();
+        await collection.transaction(id).upsert(batch(generation));
+        await collection.transaction(id).commit();
+      } else await collection.upsert(batch(generation));
+      written = generation;
+    }
+  };
+  const reads: Record<string, (of: Collection) => Promise<Seen>> = {
+    dense: async (of) => {
+      const { results } = await of.search("dense", {
+        query_vector: [1, 0, 1],
+        top_k: 100,
+        include: ["metadata"],
+      });
+      return { generations: results.map(({ metadata }) => metadata?.generation), count: results.length };
+    },
+    text: async (of) => {
+      const { results } = await of.search("text", { query: "word", top_k: 100, include: ["metadata"] });
+      return { generations: results.map(({ metadata }) => metadata?.generation), count: results.length };
+    },
+    facet: async (of) => {
+      const { facets } = await of.facet({ field: "generation" });
+      const values = facets as { value: unknown; count: number }[];
+      return { generations: values.map(({ value }) => value), count: values[0]?.count };
+    },
+    export: async (of) => {
+      const generations: unknown[] = [];
+      for await (const line of await of.exportMatching({}))
+        generations.push(JSON.parse(line.toJson()).metadata.generation);
+      return { generations, count: generations.length };
+    },
+  };
+  const searched: Record<string, number> = {};
+  const search = async (of: Collection) => {
+    let last = 0;
+    for (let i = 0; !isOver; i++) {
+      const [kind, read] = Object.entries(reads)[i % 4];
+      const before = of === collection ? written : last;
+      const { generations, count } = await read(of);
+      expect(new Set(generations).size, `${kind}: ${generations.join()}`).toBe(1);
+      expect(count).toBe(ids.length);
+      // What was acknowledged through this node is seen, and nothing goes back.
+      expect(generations[0]).toBeGreaterThanOrEqual(before);
+      last = generations[0] as number;
+      searched[kind] = (searched[kind] ?? 0) + 1;
+      await delay(1);
+    }
+  };
+  const running = [write(), ...seenBy.map(search)];
+  await Promise.race([delay(6_000), ...running]);
+  isOver = true;
+  await Promise.all(running);
+  expect(written).toBeGreaterThan(20);
+  for (const kind of Object.keys(reads)) expect(searched[kind], kind).toBeGreaterThan(10);
+}, 30_000);
