@@ -142,15 +142,27 @@ const fill = async (urls: readonly string[], count: number) => {
   const { send, end } = clientOfAll(urls, 4);
   const parts = Array.from({ length: Math.ceil(count / 500) }, () => 500);
   const lane = async () => {
-    while (parts.length > 0) await send(upsertPath, upsertOf(parts.pop() as number));
+    while (parts.length > 0) {
+      const body = upsertOf(parts.pop() as number);
+      for (;;) {
+        const error = await send(upsertPath, body).then(
+          () => undefined,
+          (thrown: Error) => thrown,
+        );
+        if (error === undefined) break;
+        // Written faster than it is indexed.
+        if (!error.message.includes(": 429 ")) throw error;
+        await sleep(1_000);
+      }
+    }
   };
   await Promise.all(Array.from({ length: 4 }, lane));
   end();
 };
 
 /** Resolves when the indexes of all nodes have all records in their final places. */
-async function indexed({ urls }: DevCluster): Promise<void> {
-  const own = { "x-quiver-hop": "1" };
+async function indexed({ urls }: DevCluster, { replication_factor }: Placing): Promise<void> {
+  const own = { ...(replication_factor === undefined && { "x-quiver-hop": "1" }) };
   for (const url of urls)
     for (;;) {
       const { version_number } = await json(url, `${collection}/versions/current`, undefined, own);
@@ -261,7 +273,7 @@ try {
     ids = 0;
     try {
       await fill(cluster.urls, records);
-      await indexed(cluster);
+      await indexed(cluster, placing);
       const cases = [
         ["upserts of 1 record, one client", 1, upsertPath, () => upsertOf(1)],
         ["upserts of 1 record, 64 clients", 64, upsertPath, () => upsertOf(1)],
@@ -270,7 +282,7 @@ try {
         ["searches, 8 clients", 8, searchPath, () => searches[ids++ % searches.length]],
       ] as const;
       for (const [what, connections, path, body] of cases) {
-        if (path === searchPath) await indexed(cluster);
+        if (path === searchPath) await indexed(cluster, placing);
         work.push({ ...of, work: what, ...(await load(cluster, connections, path, body)) });
       }
       const [url] = cluster.urls;
