@@ -505,7 +505,8 @@ export class Cluster implements ReplicatedLog {
       url: this.#options.url,
       version: this.#options.version,
       catalog: toldOf(this.#replica.catalogPlace()),
-      logs: this.#cursors.positions,
+      // Of the readers: a log has more than messages of collections, and who asks for a copy has read past it.
+      logs: this.#readers.map(({ position }) => position),
       noted: this.#cursors.noted,
       places,
       broken: this.#broken(),

@@ -42,10 +42,6 @@ export class Cursors {
     }
   }
 
-  get positions(): number[] {
-    return this.#cursors.map(({ position }) => position);
-  }
-
   /** Messages up to these positions are not needed any more. */
   get noted(): readonly number[] {
     return this.#noted;

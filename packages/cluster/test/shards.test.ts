@@ -142,4 +142,17 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
       .toEqual(Array(13).fill("equal"));
     expect(await found(1, "sharded")).toEqual(expected);
   });
+
+  test("[Y13] a removed node's shards move, also where strict reads were the last that the log has", async () => {
+    const expected = await found(0, "sharded");
+    for (let i = 0; i < 20; i++) await ask(0, "GET", `${path("sharded")}/versions/current`);
+    expect((await ask(0, "POST", "/cluster/remove/n3", {})).status).toBe(200);
+    await expect
+      .poll(async () => {
+        const { json } = await ask(1, "GET", "/cluster/status");
+        return json.collections.filter(({ replicas }: { replicas: string[] }) => replicas.includes("n3"));
+      })
+      .toEqual([]);
+    for (const i of [0, 1]) expect(await found(i, "sharded")).toEqual(expected);
+  });
 });

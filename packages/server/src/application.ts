@@ -408,10 +408,12 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     return (request, response) => (isOwn(request) || isStopping() ? own : forward)(request, response);
   }
 
-  /** A node that does not serve the collection passes the request on. */
+  /** A node answers others for its shards; a request for a collection that it does not serve it passes on. */
   function passing(own: RequestListener, side: ClusterSide): RequestListener {
     return (request, response) => {
-      if (isStopping() || !side.passesOn(request, response)) own(request, response);
+      const isTaken =
+        !isStopping() && (side.answersNode(request, response) || side.passesOn(request, response));
+      if (!isTaken) own(request, response);
     };
   }
 

@@ -50,6 +50,28 @@ export class ClusterSide {
     this.#connections = connections;
   }
 
+  /** Answers another node for a shard: a search asks each of its shards, so it goes no longer way. @returns whether it does */
+  answersNode(request: IncomingMessage, response: ServerResponse): boolean {
+    const [, internalId] = ofShard.exec(request.url ?? "") ?? [];
+    if (internalId === undefined || request.method !== "POST") return false;
+    void (async () => {
+      try {
+        this.#requireNode(request);
+        const answer = await this.#cluster.answer(internalId, await bytesOf(request));
+        response.writeHead(200, {
+          "content-type": "application/octet-stream",
+          "content-length": answer.length,
+        });
+        response.end(answer);
+      } catch (error) {
+        const code = isQuiverError(error) ? error.code : "internal";
+        response.writeHead(code === "forbidden" ? 403 : 503, { "content-type": "application/json" });
+        response.end(JSON.stringify({ error: { code, message: (error as Error).message } }));
+      }
+    })();
+    return true;
+  }
+
   /** Passes a request on to a node that serves the collection which it names. @returns whether it does; else it is answered here */
   passesOn(request: IncomingMessage, response: ServerResponse): boolean {
     const name = collectionOf(request.url ?? "");
@@ -214,12 +236,6 @@ export class ClusterSide {
       const { internalId } = request.params as { internalId: string };
       return this.#cluster.stateOf(internalId);
     });
-    app.post("/cluster/shards/:internalId", ofNodes, async (request, reply) => {
-      this.#requireNode(request);
-      const { internalId } = request.params as { internalId: string };
-      const answer = await this.#cluster.answer(internalId, await bytesOf(request.raw));
-      return reply.type("application/octet-stream").send(answer);
-    });
     app.get("/cluster/status", ofReaders, async () => this.#cluster.status());
     app.post("/cluster/adopt/:collection", ofAdmins, async (request) => {
       const { collection } = request.params as { collection: string };
@@ -235,7 +251,7 @@ export class ClusterSide {
   }
 
   /** @throws forbidden */
-  #requireNode({ headers }: FastifyRequest): void {
+  #requireNode({ headers }: { readonly headers: IncomingHttpHeaders }): void {
     const given = Buffer.from(String(headers[secretHeader] ?? ""));
     const secret = Buffer.from(this.#cluster.identity.secret);
     if (given.length === secret.length && timingSafeEqual(given, secret)) return;
@@ -272,6 +288,8 @@ const shardCallBytesMax = 256 * 1024 * 1024;
 const ofAllNodes = /\/(?:load|unload)(?:\?|$)/;
 /** How far the indexing of a transaction is differs from node to node: one tells it, of those that live. */
 const ofOneNode = /\/transactions\/[^/?]+\/status(?:\?|\/|$)/;
+
+const ofShard = /^\/cluster\/shards\/([\w-]+)$/;
 
 const named = /^\/vectordb\/collections\/([^/?#]+)/;
 
