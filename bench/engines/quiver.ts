@@ -163,8 +163,8 @@ export const quiverUnindexed = (efforts: readonly number[]): EngineKind => ({
 const tidiedAtOnce = 100_000;
 
 /** Merges all that an idle index merges. */
-export function tidyAll(index: { tidy(postings: number, isIdle: boolean): boolean }): void {
-  while (index.tidy(tidiedAtOnce, true));
+export function tidyAll(index: { tidy(postings: number, leisure: "resting"): boolean }): void {
+  while (index.tidy(tidiedAtOnce, "resting"));
 }
 
 /** The k best, best first: an index returns its candidates in any order, with all ties at the boundary. */

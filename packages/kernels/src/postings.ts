@@ -108,6 +108,27 @@ export type PostingsKernels = {
   readonly gatherSegment: (scratch: number) => number;
   /** Sets the scores of the given found records: NaN for a record without any of the terms. The floor must be minus infinity. */
   readonly scoreRecords: (scratch: number) => void;
+  /**
+   * Writes what follows from the postings of a list: quantized impacts, windows, and the entry but for its place and count.
+   * @param records, exact, windows the places of these columns; the quantized impacts follow the records
+   * @param lengths of the records of the segment, u32; only of texts
+   * @param fixed, perTerm of the impacts of texts
+   * @param counters 2,048 bytes for the time of the call
+   * @returns 1 when an impact is negative
+   */
+  readonly writeList: (
+    records: number,
+    exact: number,
+    windows: number,
+    count: number,
+    kind: number,
+    levels: number,
+    lengths: number,
+    fixed: number,
+    perTerm: number,
+    entry: number,
+    counters: number,
+  ) => number;
 };
 
 /** The kernel, bound to a shared memory that the caller lays out and grows. Throws if it has not been built. */

@@ -79,8 +79,9 @@ function findInItems({ items }: Node, values: readonly unknown[]): Found | undef
   if (items === undefined) return undefined;
   const names = items.object?.inside.length === 0 ? items.object.names : undefined;
   for (let i = 0; i < values.length; i++) {
-    if (names !== undefined && hasOnly(names, values[i])) continue;
-    const found = find(items, values[i]);
+    const value = values[i];
+    if (typeof value === "number" || (names !== undefined && hasOnly(names, value))) continue;
+    const found = find(items, value);
     if (found === undefined) continue;
     found.path = `[${i}]${found.path}`;
     return found;

@@ -236,11 +236,29 @@ export class ByteWriter {
     }
   }
 
+  /** Makes room for so many bytes, to be written. */
+  #view(bytes: number): DataView {
+    const at = this.#room(bytes);
+    const { buffer, byteOffset } = this.#bytes;
+    return new DataView(buffer, byteOffset + at, bytes);
+  }
+
+  /** Writes integers of 32 bits. */
+  u32s(values: ArrayLike<number>): void {
+    const view = this.#view(4 * values.length);
+    for (let i = 0; i < values.length; i++) view.setUint32(4 * i, values[i], true);
+  }
+
   /** Writes numbers as 32-bit floats. */
   f32s(values: ArrayLike<number>): void {
-    const { buffer, byteOffset, byteLength } =
-      values instanceof Float32Array ? values : new Float32Array(values);
-    this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+    if (values instanceof Float32Array) {
+      const { buffer, byteOffset, byteLength } = values;
+      this.bytes(new Uint8Array(buffer, byteOffset, byteLength));
+      return;
+    }
+    // `new Float32Array(values)` takes 50 ns for each number of an array.
+    const view = this.#view(4 * values.length);
+    for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i], true);
   }
 
   /** The bytes, in a buffer that may have room for more; nobody else has it. */

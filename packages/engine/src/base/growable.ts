@@ -8,7 +8,7 @@
 import { invariant } from "./invariant.ts";
 import { type ArrayClass, grownShared, sharedArray } from "./shared-memory.ts";
 
-type Numbers = Uint8Array | Uint32Array | Float64Array;
+type Numbers = Uint8Array | Uint32Array | Float32Array | Float64Array;
 
 /** Numbers that do not change: the first `length` of `values`. */
 export type Column<T extends Numbers = Uint32Array> = { readonly values: T; readonly length: number };
@@ -28,6 +28,11 @@ export class Growable<T extends Numbers> {
   push(value: number): void {
     if (this.length === this.values.length) this.#resize(Math.max(16, 2 * this.length));
     this.values[this.length++] = value;
+  }
+
+  /** Makes room for so many more numbers, which the caller writes behind the others before it sets `length`. */
+  reserve(more: number): void {
+    if (this.length + more > this.values.length) this.#resize(Math.max(this.length + more, 2 * this.length));
   }
 
   /** Keeps the first `length` numbers, and shrinks the array if most of it becomes unused. */

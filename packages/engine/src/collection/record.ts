@@ -37,8 +37,8 @@ export type RecordContent = {
   documentId: string | null;
   dense: ArrayLike<number> | null;
   sparse: { indices: ArrayLike<number>; values: ArrayLike<number> } | null;
-  /** Raw text, or the processed words joined by spaces if the collection does not store raw texts. */
-  text: { kind: "raw" | "processed"; value: string } | null;
+  /** Raw text, or the processed words in UTF-8, joined by spaces, if the collection does not store raw texts. */
+  text: { kind: "raw"; value: string } | { kind: "processed"; value: Uint8Array } | null;
   metadataJson: string | null;
 };
 
@@ -65,7 +65,11 @@ export function writeUpsert(out: ByteWriter, record: RecordContent): void {
       (metadataJson === null ? 0 : has.metadata),
   );
   if (documentId !== null) out.text16(documentId);
-  if (text !== null) out.text32(text.value);
+  if (text?.kind === "raw") out.text32(text.value);
+  else if (text !== null) {
+    out.u32(text.value.length);
+    out.bytes(text.value);
+  }
   if (metadataJson !== null) out.text32(metadataJson);
   if (sparse !== null) {
     invariant(
@@ -73,7 +77,7 @@ export function writeUpsert(out: ByteWriter, record: RecordContent): void {
       () => `${sparse.indices.length} sparse indices have ${sparse.values.length} values`,
     );
     out.u32(sparse.indices.length);
-    out.bytes(new Uint8Array(Uint32Array.from(sparse.indices).buffer));
+    out.u32s(sparse.indices);
     out.f32s(sparse.values);
   }
   invariant(out.length > contentAt, () => `the record '${record.id}' has no content bytes`);
@@ -286,13 +290,19 @@ export class RecordReader {
     return this.#bytes.subarray(at + 2, at + 2 + readU16LE(this.#bytes, at));
   }
 
-  get text(): RecordContent["text"] {
+  get text(): { kind: "raw" | "processed"; value: string } | null {
+    const found = this.textBytes;
+    return found && { kind: found.kind, value: lenientText(found.bytes) };
+  }
+
+  /** The same in UTF-8. */
+  get textBytes(): { kind: "raw" | "processed"; bytes: Uint8Array } | null {
     const raw = (this.#flags & has.rawText) !== 0;
     if (!raw && !(this.#flags & has.processedText)) return null;
     const at = this.#textAt;
     return {
       kind: raw ? "raw" : "processed",
-      value: this.#textOf(at + 4, at + 4 + readU32LE(this.#bytes, at)),
+      bytes: this.#bytes.subarray(at + 4, at + 4 + readU32LE(this.#bytes, at)),
     };
   }
 

@@ -12,7 +12,7 @@ import { ByteWriter, bytesBeyond, concatenated } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { depthOf } from "../metadata/merge.ts";
-import { tokenizeInSteps } from "../text/tokenize.ts";
+import { processedText } from "../text/tokenize.ts";
 import { firstNotFloat, invalid, readPairs, sortSparse } from "../vector/given.ts";
 import type { CollectionDefinition } from "./definition.ts";
 import { type RecordContent, writeCondition, writeDelete, writeUpsert } from "./record.ts";
@@ -141,12 +141,14 @@ function* checkVector(
     const documentProblem = idProblem(documentId);
     if (documentProblem) throw invalid(field("document_id"), documentProblem);
   }
+  // Words take several steps. Nobody can change the arrays of the caller between their check and their copy.
+  const text = yield* checkText(definition, vector.text ?? null, field("text"));
   const record: RecordContent = {
     id: vector.id,
     documentId,
     dense: checkDense(definition, vector.dense_values ?? null, field("dense_values")),
     sparse: checkSparse(definition, vector, field),
-    text: yield* checkText(definition, vector.text ?? null, field("text")),
+    text,
     metadataJson: checkMetadata(vector, field("metadata")),
   };
   if (record.dense === null && record.sparse === null && record.text === null)
@@ -234,7 +236,7 @@ function* checkText(
   if (bytes > 0) throw invalid(path, `has ${bytes} bytes, at most ${limits.textBytesMax} are allowed.`);
   return definition.storeRawText
     ? { kind: "raw", value: text }
-    : { kind: "processed", value: (yield* tokenizeInSteps(text)).join(" ") };
+    : { kind: "processed", value: yield* processedText(text) };
 }
 
 function checkMetadata(vector: VectorWrite, path: string): string | null {

@@ -5,10 +5,10 @@
 // and equal calls produce equal bytes. builder-tasks.ts lists the tasks of all kinds, for the threads.
 
 import { finishAtOnce, type Steps } from "../base/steps.ts";
-import type { StoredText } from "./contract.ts";
+import type { StoredTextBytes } from "./contract.ts";
 
 /** Reads the text of a stored record; indexes do not know how records are stored. */
-export type TextOf = (record: Uint8Array) => StoredText | null;
+export type TextOf = (record: Uint8Array) => StoredTextBytes | null;
 
 /** The builder that runs a task, and how many there are. */
 export type BuilderPlace = { readonly number: number; readonly width: number };

@@ -29,6 +29,8 @@ export type Candidates = Scored;
 
 /** A text as it is stored: as it was written, or its words with a space between. */
 export type StoredText = { readonly kind: "raw" | "processed"; readonly value: string };
+/** The same in UTF-8. */
+export type StoredTextBytes = { readonly kind: StoredText["kind"]; readonly bytes: Uint8Array };
 
 /**
  * Whether the searched version sees an ordinal; null: it sees all. Pure for the length of a search, and must not
@@ -45,6 +47,12 @@ export function seenAndAllowed(visible: Visible, allowed: Allowed): Visible {
   if (visible === null) return (ordinal) => allowed.has(ordinal);
   return (ordinal) => allowed.has(ordinal) && visible(ordinal);
 }
+
+/**
+ * How much time there is: records are changing, and only what was begun goes on; none is for the moment; or none was for a while, and what
+ * only makes searches faster is worth its time.
+ */
+export type Leisure = "busy" | "idle" | "resting";
 
 /** The operations of every index, besides adding and searching records of its own kind. */
 export interface Index {
@@ -68,10 +76,10 @@ export interface Index {
   readonly isPostponed?: boolean;
   /**
    * Does deferred work, such as merging, for about this many postings; absent if there is never any. Does not change results.
-   * @param isResting whether nothing has changed for a while: what only makes searches faster is worth its time then. Default: false
+   * @param leisure default: idle
    * @returns whether there is more to do
    */
-  tidy?(postings: number, isResting?: boolean): boolean;
+  tidy?(postings: number, leisure?: Leisure): boolean;
   /** Bytes that the index holds in memory; pages that were never written do not count. */
   readonly memoryBytes: number;
   /** Bytes that it would hold right after a checkpoint and a restore, before searches and background work. */

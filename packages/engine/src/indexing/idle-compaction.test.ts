@@ -6,38 +6,49 @@ import { openDatabase } from "../database/database.ts";
 import { PostingIndex } from "../index/inverted/posting-index.ts";
 import { IdleCompaction } from "./idle-compaction.ts";
 
-it("a rest begins when nothing has changed for a second, once for each version", () => {
+it("a collection is idle after a moment, and rests when nothing has changed for a second, once for each version", () => {
   vi.useFakeTimers();
   try {
-    let begun = 0;
-    const rest = new IdleCompaction(() => begun++);
+    const begun: string[] = [];
     const indexes = [{}];
-    rest.idle(1, indexes);
+    let version = 1;
+    const rest: IdleCompaction = new IdleCompaction(() => {
+      begun.push(rest.leisureAt(version));
+      // The slice of an idle collection finds nothing to do.
+      if (rest.leisureAt(version) === "idle") rest.idle(version, indexes);
+    });
+    rest.idle(version, indexes);
+    vi.advanceTimersByTime(99);
+    expect([rest.leisureAt(1), begun]).toEqual(["busy", []]);
+    vi.advanceTimersByTime(801);
+    expect([rest.leisureAt(1), begun]).toEqual(["idle", ["idle"]]);
+    // A change, after which the collection has nothing to do again.
+    version = 2;
+    rest.idle(version, indexes);
     vi.advanceTimersByTime(900);
-    // A change, after which the collection is idle again.
-    rest.idle(2, indexes);
-    vi.advanceTimersByTime(900);
-    expect(begun).toBe(0);
+    expect(begun).toEqual(["idle", "idle"]);
     vi.advanceTimersByTime(100);
-    expect(begun).toBe(1);
-    expect([rest.isAt(1), rest.isAt(2), rest.isAt(3)]).toEqual([false, true, false]);
+    expect(begun).toEqual(["idle", "idle", "resting"]);
+    expect([rest.leisureAt(1), rest.leisureAt(2), rest.leisureAt(3)]).toEqual(["busy", "resting", "busy"]);
     rest.spent(4);
-    rest.idle(2, indexes);
+    rest.idle(version, indexes);
     rest.spent(4, indexes);
-    expect(rest.isAt(2)).toBe(false);
-    rest.idle(2, indexes);
+    expect(rest.leisureAt(2)).toBe("idle");
+    rest.idle(version, indexes);
     vi.advanceTimersByTime(60_000);
-    expect(begun).toBe(1);
+    expect(begun.length).toBe(3);
     // An index that was added at the same version is not in order.
-    rest.idle(2, [...indexes, {}]);
-    vi.advanceTimersByTime(1_000);
-    expect([begun, rest.isAt(2)]).toEqual([2, true]);
+    indexes.push({});
+    rest.idle(version, indexes);
+    vi.advanceTimersByTime(2_000);
+    expect([begun.length, rest.leisureAt(2)]).toEqual([4, "resting"]);
     // A change in the middle ends it.
-    expect(rest.isAt(3)).toBe(false);
-    rest.idle(3, indexes);
+    version = 3;
+    expect(rest.leisureAt(3)).toBe("busy");
+    rest.idle(version, indexes);
     rest.stop();
     vi.advanceTimersByTime(60_000);
-    expect(begun).toBe(2);
+    expect(begun.length).toBe(4);
   } finally {
     vi.useRealTimers();
   }
@@ -47,11 +58,15 @@ it("small writes with pauses do not pay for a rest each", () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
   try {
     const begun: number[] = [];
-    const rest = new IdleCompaction(() => begun.push(performance.now()));
-    for (let version = 0; version < 600; version++) {
+    let version = 0;
+    const rest: IdleCompaction = new IdleCompaction(() => {
+      if (rest.leisureAt(version) === "resting") begun.push(performance.now());
+      else rest.idle(version, []);
+    });
+    for (; version < 600; version++) {
       rest.idle(version, []);
       vi.advanceTimersByTime(2_000);
-      if (rest.isAt(version)) rest.spent(100, []);
+      if (rest.leisureAt(version) === "resting") rest.spent(100, []);
     }
     // 20 minutes, and 100 ms each time: a five-hundredth is 24 rests.
     expect(begun.length).toBeGreaterThan(20);

@@ -7,7 +7,7 @@
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import { invariant } from "../base/invariant.ts";
-import type { Index } from "../index/contract.ts";
+import type { Index, Leisure } from "../index/contract.ts";
 import type { Kind, KindStatus, MeasuredRecall } from "../index/kind.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 import type { Checkpointer } from "./checkpointer.ts";
@@ -53,11 +53,11 @@ export class IndexUpdater {
     return this.#guarded.stuckBy !== undefined;
   }
 
-  /** Does deferred work of the index until the time is over. @param isResting see Index.tidy. @returns whether there is more */
-  tidy(postings: number, isTimeOver: () => boolean, isResting: boolean): boolean {
+  /** Does deferred work of the index until the time is over. @returns whether there is more */
+  tidy(postings: number, isTimeOver: () => boolean, leisure: Leisure): boolean {
     return this.#guarded.change((index) => {
       if (index.tidy === undefined) return false;
-      while (index.tidy(postings, isResting)) if (isTimeOver()) return true;
+      while (index.tidy(postings, leisure)) if (isTimeOver()) return true;
       return false;
     });
   }

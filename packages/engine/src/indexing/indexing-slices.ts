@@ -211,10 +211,11 @@ export class IndexingSlices {
 
   /** Puts indexes in order that are up to date. @returns whether there is more to do */
   #tidy(updaters: readonly IndexUpdater[], version: number, isTimeOver: () => boolean): boolean {
-    const isResting = this.#rest.isAt(version);
+    const leisure = this.#rest.leisureAt(version);
     const beganMs = performance.now();
-    const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, isResting));
-    if (isResting) this.#rest.spent(performance.now() - beganMs, isMore ? undefined : indexesOf(updaters));
+    const isMore = updaters.some((updater) => updater.tidy(postingsPerLook, isTimeOver, leisure));
+    if (leisure === "resting")
+      this.#rest.spent(performance.now() - beganMs, isMore ? undefined : indexesOf(updaters));
     return isMore;
   }
 

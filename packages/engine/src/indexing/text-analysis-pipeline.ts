@@ -26,7 +26,7 @@ export type Analysts = {
 };
 
 /** Of a batch: records, and bytes after which it is closed. Some ten milliseconds of work. */
-const batchRecordsMax = 256;
+const batchRecordsMax = 1_024;
 const batchBytes = 2 ** 19;
 
 /** Records added between two checks of the clock. */

@@ -49,7 +49,7 @@ const tasks: ReadonlyMap<string, AnyTask> = new Map([
 
 const sites = new Map<number, unknown>();
 
-const textOf = (record: Uint8Array) => new RecordReader(record).text;
+const textOf = (record: Uint8Array) => new RecordReader(record).textBytes;
 
 function* stepsOf(task: AnyTask, { request, site }: TaskCall): Steps<unknown> {
   if (site?.description !== undefined) sites.set(site.id, task.attach?.(site.description as never, place));

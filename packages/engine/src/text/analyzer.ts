@@ -24,6 +24,7 @@ import snowball from "snowball-stemmers";
 import { bytesBeyond } from "../base/bytes.ts";
 import { finishAtOnce, type Steps } from "../base/steps.ts";
 import { endingSpeller, endings } from "./endings.ts";
+import { englishStem } from "./english-stemmer.ts";
 import { fold } from "./fold.ts";
 import { type Gram, gramsOfQuery, gramsOfText, isRun, lettersOf } from "./grams.ts";
 import { type Language, languages, respelt } from "./languages.ts";
@@ -177,14 +178,22 @@ function spelt(word: string, { spellings }: Language): string {
 type Rules = Pick<Analyzer, "hasForms" | "form" | "termOf">;
 
 function rulesOf(name: TextLanguage, language: Language): Rules {
-  const stemmer = language.stemmer === undefined ? undefined : snowball.newStemmer(language.stemmer);
+  const stem = stemOf(language);
   const withEnding = endingSpeller(endings[name] ?? "");
   return {
-    hasForms: stemmer !== undefined,
+    hasForms: stem !== undefined,
     form: (word) => foldKeepingApostrophes(withoutApostrophe(word, language)),
     // Some stemmers leave nothing of a word that is all suffixes.
-    termOf: (form) => fold(stemmer?.stem(withEnding(form)) || form),
+    termOf: (form) => fold(stem?.(withEnding(form)) || form),
   };
+}
+
+/** The stemmer of a language, if it has one. English has one of its own, which takes a fifteenth of the time. */
+function stemOf({ stemmer: name }: Language): ((word: string) => string) | undefined {
+  if (name === "english") return englishStem;
+  if (name === undefined) return undefined;
+  const stemmer = snowball.newStemmer(name);
+  return (word) => stemmer.stem(word);
 }
 
 function isTooLong(word: string): boolean {

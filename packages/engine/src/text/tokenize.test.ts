@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { finishAtOnce } from "../base/steps.ts";
-import { tokenize, tokenizeInSteps, tokenizeProcessed } from "./tokenize.ts";
+import { processedText, tokenize, tokenizeInSteps, tokenizeProcessed } from "./tokenize.ts";
 
 describe("words", () => {
   test.each([
@@ -146,4 +146,16 @@ test("a long text tokenized in steps has the words that it has at once", () => {
     { numRuns: 20 },
   );
   expect([...tokenizeInSteps("two words ".repeat(20_000))].length).toBeGreaterThan(5);
+});
+
+test("a processed text has the words of its text, of ASCII or not", () => {
+  const signs = fc.constantFrom(..."aBz12'.,+#\"` -_\n\té½ב東");
+  const inAscii = fc.array(signs, { maxLength: 12 }).map((characters) => characters.join(""));
+  fc.assert(
+    fc.property(fc.oneof(inAscii, anyText), (text) => {
+      const stored = new TextDecoder().decode(finishAtOnce(processedText(text)));
+      expect(tokenizeProcessed(stored)).toEqual(tokenize(text));
+    }),
+    { numRuns: 3_000 },
+  );
 });

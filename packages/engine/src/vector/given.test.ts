@@ -13,8 +13,8 @@ test("sparse vectors are sorted by index, values as given; a repeated index is r
       const repeated = given.indices.some((index, i) => given.indices.indexOf(index) < i);
       if (!repeated) {
         const { indices, values } = sortSparse(given, "sparse_values");
-        expect([...indices]).toEqual(sorted.map(([index]) => index));
-        expect([...values]).toEqual(sorted.map(([, value]) => value));
+        expect(Array.from(indices)).toEqual(sorted.map(([index]) => index));
+        expect(Array.from(values)).toEqual(sorted.map(([, value]) => value));
         return;
       }
       let message = "";
@@ -41,4 +41,9 @@ test("the longest sparse vector keeps its positions", () => {
   const sorted = sortSparse({ indices, values }, "sparse_values");
   expect([sorted.indices[0], sorted.values[0]]).toEqual([0xffff_ffff - count + 1, count - 1]);
   expect([sorted.indices[count - 1], sorted.values[count - 1]]).toEqual([0xffff_ffff, 0]);
+});
+
+test("an index of another type is refused with its position", () => {
+  for (const index of ["5", 5n, -1, 2 ** 32, 0.5, Number.NaN, null] as never[])
+    expect(() => sortSparse({ indices: [1, index], values: [1, 1] }, "v", "i")).toThrow(/^i\[1\] is/);
 });

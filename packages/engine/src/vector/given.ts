@@ -28,7 +28,7 @@ function firstNotFinite(values: Float32Array): number {
   return -1;
 }
 
-type SparseInput = { indices: ArrayLike<number>; values: ArrayLike<number> };
+type SparseInput = { readonly indices: ArrayLike<number>; readonly values: ArrayLike<number> };
 
 /** Splits `[index, value]` and `{index, value}` entries. @throws invalid_vector */
 export function readPairs(entries: ArrayLike<unknown>, path: string): SparseInput {
@@ -50,14 +50,10 @@ export function readPairs(entries: ArrayLike<unknown>, path: string): SparseInpu
 
 /**
  * Checks a sparse vector and sorts it by index.
- * @returns indices ascending as u32, values as given
+ * @returns indices of 32 bits, ascending, and values; the arrays that were given, where they ascend
  * @throws invalid_vector naming the position
  */
-export function sortSparse(
-  { indices, values }: SparseInput,
-  path: string,
-  indicesPath = path,
-): { indices: Uint32Array; values: Float64Array } {
+export function sortSparse({ indices, values }: SparseInput, path: string, indicesPath = path): SparseInput {
   const count = indices.length;
   invariant(count === values.length, () => `${path}: ${count} indices and ${values.length} values`);
   if (count > limits.sparseEntriesMax)
@@ -66,14 +62,18 @@ export function sortSparse(
   let previous = -1;
   for (let i = 0; i < count; i++) {
     const index = indices[i];
-    if (!Number.isInteger(index) || index < 0 || index > 0xffff_ffff)
+    const kept = typeof index === "number" ? index >>> 0 : -1;
+    if (kept !== index)
       throw invalid(`${indicesPath}[${i}]`, `is ${index}; expected an integer from 0 to 4294967295.`);
-    if (index <= previous) ascending = false;
-    previous = index;
+    if (kept <= previous) ascending = false;
+    previous = kept;
   }
-  const wrong = firstNotFloat(values);
-  if (wrong >= 0) throw invalid(`${path}[${wrong}]`, `is ${values[wrong]}; ${finiteFloat}`);
-  if (ascending) return { indices: new Uint32Array(indices), values: new Float64Array(values) };
+  for (let i = 0; i < count; i++) {
+    const value = values[i];
+    if (typeof value !== "number" || !Number.isFinite(Math.fround(value)))
+      throw invalid(`${path}[${i}]`, `is ${value}; ${finiteFloat}`);
+  }
+  if (ascending) return { indices, values };
   // An index and its position are one number below 2^53: numbers without a comparison function are sorted several times as fast.
   const keys = new Float64Array(count);
   for (let i = 0; i < count; i++) keys[i] = indices[i] * positions + i;

@@ -3,3 +3,4 @@
 export { scoreRecords } from "./exact";
 export { gatherSegment } from "./gather";
 export { searchSegment } from "./search";
+export { writeList } from "./write";

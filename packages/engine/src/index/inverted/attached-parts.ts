@@ -21,7 +21,8 @@
 import type { Column } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { attachOnce } from "../../base/shared-memory.ts";
-import { BufferReader, type SharedBuffer } from "./mutable-buffer.ts";
+import type { BufferLists, Values } from "./buffer-lists.ts";
+import { BufferReader, bufferLists, type SharedBuffer } from "./mutable-buffer.ts";
 import { type OwnedParts, PostingParts } from "./posting-parts.ts";
 import { PostingReader } from "./posting-reader.ts";
 import { PostingSearcher } from "./posting-search.ts";
@@ -61,8 +62,22 @@ class KnownParts {
   readonly scorer = new FullScorer();
   /** By number. */
   #segments = new Map<number, SegmentReader>();
+  #buffers = new Map<number, BufferLists<Values>>();
 
-  attach({ arenas: sharedArenas, segments: sharedSegments }: SharedParts, slot: number): SegmentReader[] {
+  attachBuffers({ buffers, isText }: SharedParts): BufferReader[] {
+    const made = new Map(
+      buffers.map(({ number }) => [number, this.#buffers.get(number) ?? bufferLists(isText)]),
+    );
+    this.#buffers = made;
+    return buffers.map((shared) =>
+      BufferReader.attach(shared, made.get(shared.number) as BufferLists<Values>),
+    );
+  }
+
+  attachSegments(
+    { arenas: sharedArenas, segments: sharedSegments }: SharedParts,
+    slot: number,
+  ): SegmentReader[] {
     const arenas = sharedArenas.map((shared) =>
       attachOnce(shared.id, slot, () => new ArenaReader(shared, slot)),
     );
@@ -96,8 +111,8 @@ export type AttachedPostings = {
 export function attachPostings(shared: SharedParts, slot: number): AttachedPostings {
   const known = attachOnce(shared.id, slot, () => new KnownParts());
   const { isText, hadNegative, retired } = shared;
-  const buffers = shared.buffers.map((buffer) => BufferReader.attach(buffer, isText));
-  const segments = known.attach(shared, slot);
+  const buffers = known.attachBuffers(shared);
+  const segments = known.attachSegments(shared, slot);
   const end = (segments.at(-1)?.lastOrdinal ?? -1) + 1;
   for (const { ordinals } of buffers)
     invariant(

@@ -12,7 +12,7 @@ import { MutableBuffer } from "./mutable-buffer.ts";
 import type { OwnedParts } from "./posting-parts.ts";
 import type { SegmentSet, SegmentSetOptions } from "./segment-set.ts";
 
-export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed"> & {
+export type BufferOptions = Pick<SegmentSetOptions, "formulaOf" | "onTermUsed"> & {
   /** Postings have frequencies, and records a length. */
   readonly isText: boolean;
   /** The greatest quantized impact, 15 to 255: the resolution of bounds. */
@@ -26,7 +26,7 @@ export type BufferOptions = Pick<SegmentSetOptions, "impactOf" | "onTermUsed"> &
 const postingsPerStep = 16_384;
 
 const bufferRecords = 8_192;
-const bufferPostings = 262_144;
+const bufferPostings = 524_288;
 
 /** Of a mutable buffer without records. */
 export const emptyBufferBytes = new MutableBuffer(Uint32Array).memoryBytes;
@@ -85,9 +85,8 @@ export class Buffers {
     );
     this.#last = ordinal;
     const buffer = this.#parts.youngest;
-    const slot = buffer.add(ordinal, length);
-    for (let i = 0; i < terms.length; i++) {
-      if (buffer.append(terms[i], slot, values[i])) this.#options.onTermUsed?.(terms[i]);
+    buffer.add(ordinal, length, terms, values, this.#options.onTermUsed);
+    for (let i = 0; i < values.length; i++) {
       if (values[i] > 255) this.#hasWide = true;
       if (values[i] < 0) this.#parts.hadNegative = true;
     }
@@ -110,7 +109,7 @@ export class Buffers {
   /** Whether the youngest buffer must be frozen. */
   get isFull(): boolean {
     const { slotsEnd, postings } = this.#parts.youngest;
-    return slotsEnd >= this.#recordsMax || postings.total >= this.#postingsMax;
+    return slotsEnd >= this.#recordsMax || postings >= this.#postingsMax;
   }
 
   /** Whether it is worth a segment while there is time: searching it takes longer than searching a segment as long. */
@@ -118,7 +117,7 @@ export class Buffers {
     const { count, slotsEnd, postings } = this.#parts.youngest;
     if (count === 0) return false;
     const share = isResting ? 64 : 8;
-    return share * slotsEnd >= this.#recordsMax || share * postings.total >= this.#postingsMax;
+    return share * slotsEnd >= this.#recordsMax || share * postings >= this.#postingsMax;
   }
 
   #addBuffer(): void {
@@ -138,13 +137,11 @@ export class Buffers {
     invariant(this.#freezing === undefined, "a buffer is frozen before the one before it");
     if (buffer.count === 0) return;
     this.#segments.dropCompaction();
-    const { isText, levels, impactOf } = this.#options;
-    const { averageLength } = this.#segments;
+    const { isText, levels, formulaOf } = this.#options;
     const how = {
       kind: !isText ? kinds.sparse : this.#hasWide ? kinds.wideText : kinds.text,
       levels,
-      averageLength,
-      impactOf: impactOf(averageLength),
+      formula: formulaOf(this.#segments.averageLength),
     };
     this.#freezing = this.#segments.inArena((arena) => Freezing.begin(arena, buffer, isText, how));
     invariant(this.#freezing !== undefined, "there is no memory for a segment of postings");

@@ -18,6 +18,7 @@ import { compareBytes } from "../../base/bytes.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { MutableBuffer } from "./mutable-buffer.ts";
 import type { OwnedParts } from "./posting-parts.ts";
+import type { Formula } from "./query.ts";
 import type { Segment } from "./segment.ts";
 import {
   blockImpactsAt,
@@ -26,7 +27,6 @@ import {
   windowImpactsAt,
   windowsBytes,
 } from "./segment-layout.ts";
-import type { ImpactOf } from "./segment-writer.ts";
 
 /**
  * All postings of the current records, one list per step. Between steps the index may be used and changed; records that are added meanwhile
@@ -75,7 +75,7 @@ export function checkParts(
   parts: OwnedParts,
   frozenEnd: number,
   isMerged: (segment: OwnedParts["segments"][number]) => boolean,
-  impactOf: (averageLength: number) => ImpactOf,
+  formulaOf: (averageLength: number) => Formula,
 ): void {
   let last = -1;
   for (const segment of parts.segments) {
@@ -88,7 +88,7 @@ export function checkParts(
       `a segment begins with ordinal ${segment.firstOrdinal} after ${last}`,
     );
     last = segment.lastOrdinal;
-    checkSegment(segment, impactOf(segment.averageLength));
+    checkSegment(segment, formulaOf(segment.averageLength));
   }
   for (const buffer of parts.buffers) {
     buffer.check();
@@ -117,10 +117,9 @@ function ordinalsOf(buffer: MutableBuffer): Uint32Array {
 // Every column, bound, window, top-k impact bound and high-impact posting is computed again from the exact postings.
 
 /**
- * Verifies the invariants of a segment's allocation. @param impactOf the contribution of a posting at weight 1, at the time when the
- * quantized impacts were computed
+ * Verifies the invariants of a segment's allocation. @param formula of impacts at the time when the quantized ones were computed
  */
-function checkSegment(segment: Segment, impactOf: (value: number, length: number) => number): void {
+function checkSegment(segment: Segment, formula: Formula): void {
   invariant(
     segment.recordCount > 0 && segment.recordCount <= segmentRecordsMax,
     `a segment of ${segment.recordCount} records`,
@@ -137,7 +136,7 @@ function checkSegment(segment: Segment, impactOf: (value: number, length: number
   let postings = 0;
   for (let list = 0; list < segment.listCount; list++) {
     postings += segment.countOf(list);
-    checkList(segment, list, lengths, impactOf);
+    checkList(segment, list, lengths, formula);
   }
   invariant(postings === segment.postings, `lists have ${postings} postings of ${segment.postings}`);
   if (segment.kind === kinds.sparse) return;
@@ -149,12 +148,7 @@ function checkSegment(segment: Segment, impactOf: (value: number, length: number
     );
 }
 
-function checkList(
-  segment: Segment,
-  list: number,
-  lengths: Float64Array,
-  impactOf: (value: number, length: number) => number,
-): void {
+function checkList(segment: Segment, list: number, lengths: Float64Array, { fixed, perTerm }: Formula): void {
   const count = segment.countOf(list);
   const place = segment.placeOf(list);
   const boundsAt = (segment.entryOf(list) + entry.base) >>> 2;
@@ -174,7 +168,8 @@ function checkList(
     last = record;
     const value = segment.valueOf(list, i);
     lengths[record] += value;
-    const impact = impactOf(value, segment.lengths[record]);
+    const impact =
+      segment.kind === kinds.sparse ? value : value / (value + fixed + perTerm * segment.lengths[record]);
     const quantized = segment.arena.bytes[place + quantizedImpacts + i];
     invariant(
       quantized <= segment.levels,

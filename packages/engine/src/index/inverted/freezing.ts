@@ -1,8 +1,9 @@
 // How does a mutable buffer become a segment?
 //
-// Freezing writes list by list, in the order of terms, a bounded piece at a time. Searches still use the mutable buffer meanwhile;
-// nothing is added to it. Freezing leaves out records that were removed before it began. Records removed while it runs are removed
-// from the segment when it replaces the mutable buffer.
+// By counting, a bounded piece at a time: how many postings each list has says where it lies; then the postings go there in the order in
+// which the buffer has them, record by record; and then each list is finished, in the order of terms. Searches still use the mutable buffer
+// meanwhile; nothing is added to it. Freezing leaves out records that were removed before it began. Records removed while it runs are
+// removed from the segment when it replaces the mutable buffer.
 
 import { invariant } from "../../base/invariant.ts";
 import type { Arena } from "./arena.ts";
@@ -21,11 +22,13 @@ export class Freezing {
   readonly #writer: SegmentWriter;
   /** By slot: the number of the record, or `gone`. */
   readonly #numbers: Uint32Array;
-  /** Ascending. */
-  readonly #terms: Uint32Array;
-  #at = 0;
-  readonly #records: Uint16Array;
-  readonly #values: Float32Array | Uint32Array;
+  /** By list of the buffer, side by side: where its next record and its next value go. */
+  readonly #places: Uint32Array;
+  /** The records with smaller slots are placed. */
+  #slot = 0;
+  /** Lists of the segment, and how many of them are finished. */
+  #lists = 0;
+  #ended = 0;
   readonly #removedLater: number[] = [];
   /** Terms of the buffer that the segment has no postings of. */
   readonly gone: number[] = [];
@@ -38,7 +41,7 @@ export class Freezing {
     arena: Arena,
     buffer: MutableBuffer,
     isText: boolean,
-    how: Pick<SegmentPlan, "kind" | "levels" | "averageLength" | "impactOf">,
+    how: Pick<SegmentPlan, "kind" | "levels" | "formula">,
   ): Freezing | undefined {
     const numbers = new Uint32Array(buffer.slotsEnd).fill(gone);
     const ordinals = new Uint32Array(buffer.count);
@@ -56,18 +59,40 @@ export class Freezing {
       ordinals,
       lengths,
       listsMax: buffer.lists.size,
-      postingsMax: buffer.postings.total,
+      postingsMax: buffer.postings,
     });
-    return writer && new Freezing(buffer, isText, writer, numbers);
+    return writer && new Freezing(buffer, writer, numbers);
   }
 
-  private constructor(buffer: MutableBuffer, isText: boolean, writer: SegmentWriter, numbers: Uint32Array) {
+  private constructor(buffer: MutableBuffer, writer: SegmentWriter, numbers: Uint32Array) {
     this.buffer = buffer;
     this.#writer = writer;
     this.#numbers = numbers;
-    this.#terms = Uint32Array.from(buffer.lists.terms).sort();
-    this.#records = new Uint16Array(buffer.slotsEnd);
-    this.#values = isText ? new Uint32Array(buffer.slotsEnd) : new Float32Array(buffer.slotsEnd);
+    this.#places = new Uint32Array(2 * buffer.lists.size);
+    const counts = this.#counts();
+    for (const term of Uint32Array.from(buffer.lists.terms).sort()) {
+      const list = buffer.listOf(term);
+      if (counts[list] === 0) {
+        this.gone.push(term);
+        continue;
+      }
+      const made = writer.beginList(term, counts[list]);
+      this.#places[2 * list] = writer.recordsAt(made);
+      this.#places[2 * list + 1] = writer.exactAt(made);
+      this.#lists++;
+    }
+  }
+
+  /** By list: its postings, but for those of removed records. */
+  #counts(): Uint32Array {
+    const { ends, lists } = this.buffer.records;
+    const counts = new Uint32Array(this.buffer.lists.size);
+    for (let slot = 0, at = 0; slot < ends.length; slot++) {
+      const end = ends.values[slot];
+      if (this.#numbers[slot] === gone) at = end;
+      else for (; at < end; at++) counts[lists.values[at]]++;
+    }
+    return counts;
   }
 
   /** Notes that a record was removed while its mutable buffer is being frozen. */
@@ -76,12 +101,16 @@ export class Freezing {
     this.#removedLater.push(ordinal);
   }
 
-  /** Writes lists with about this many postings. @returns whether everything is written */
+  /** Writes about this many postings. @returns whether everything is written */
   step(postings: number): boolean {
+    const { ends } = this.buffer.records;
     let budget = postings;
-    while (budget > 0 && this.#at < this.#terms.length)
-      budget -= this.#writeList(this.#terms[this.#at++]) + 4;
-    return this.#at === this.#terms.length && this.#writer.close(closedIn(budget));
+    while (budget > 0 && this.#slot < ends.length) budget -= this.#place(this.#slot++) + 1;
+    for (; budget > 0 && this.#ended < this.#lists; this.#ended++) {
+      this.#writer.endList(this.#ended);
+      budget -= this.#writer.countOf(this.#ended) + 4;
+    }
+    return this.#ended === this.#lists && this.#writer.close(closedIn(budget));
   }
 
   /** The segment. */
@@ -95,18 +124,20 @@ export class Freezing {
     return segment;
   }
 
-  /** @returns how many postings were read */
-  #writeList(term: number): number {
-    const read = this.buffer.read(this.buffer.listOf(term));
-    let count = 0;
-    for (let i = 0; i < read.count; i++) {
-      const record = this.#numbers[read.slots[i]];
-      if (record === gone) continue;
-      this.#records[count] = record;
-      this.#values[count++] = read.values[i];
+  /** Puts the postings of a record where they belong. @returns how many there are */
+  #place(slot: number): number {
+    const { ends, lists, values } = this.buffer.records;
+    const begin = slot === 0 ? 0 : ends.values[slot - 1];
+    const end = ends.values[slot];
+    const record = this.#numbers[slot];
+    if (record === gone) return 0;
+    const { recordsColumn, exactColumn } = this.#writer;
+    const places = this.#places;
+    for (let at = begin; at < end; at++) {
+      const place = 2 * lists.values[at];
+      recordsColumn[places[place]++] = record;
+      exactColumn[places[place + 1]++] = values.values[at];
     }
-    if (count === 0) this.gone.push(term);
-    this.#writer.addList(term, count, this.#records, this.#values);
-    return read.count;
+    return end - begin;
   }
 }

@@ -6,9 +6,11 @@
 
 import { kinds, segmentRecordsMax } from "@quiverdb/kernels/postings";
 import { invariant } from "../../base/invariant.ts";
+import type { Leisure } from "../contract.ts";
 import { closedIn } from "./freezing.ts";
+import type { Formula } from "./query.ts";
 import type { Segment } from "./segment.ts";
-import type { ImpactOf, SegmentPlan, SegmentWriter } from "./segment-writer.ts";
+import type { SegmentPlan, SegmentWriter } from "./segment-writer.ts";
 
 /** No record of the new segment. */
 const gone = 0xffff_ffff;
@@ -23,10 +25,10 @@ export class Merge {
   #terms = 0;
   /** Of each source: the new number of a record, or `gone`. */
   readonly #renumbered: readonly Uint32Array[];
+  /** ... and whether any is gone. */
+  readonly #hadRemoved: readonly boolean[];
   /** Per source: the next list. */
   #at: number[];
-  #records = new Uint16Array(1_024);
-  #values: Float32Array | Uint32Array;
   readonly #removedLater: number[] = [];
   /** Terms of which there are fewer lists than in the sources, once for each list. */
   readonly gone: number[] = [];
@@ -37,8 +39,7 @@ export class Merge {
    */
   constructor(
     sources: readonly Segment[],
-    averageLength: number,
-    impactOf: ImpactOf,
+    formula: Formula,
     begin: (plan: SegmentPlan) => SegmentWriter | undefined,
   ) {
     const count = sources.reduce((sum, segment) => sum + segment.count, 0);
@@ -70,8 +71,7 @@ export class Merge {
       // A frequency that needs four bytes makes the segment wide.
       kind: Math.max(...sources.map((segment) => segment.kind)),
       levels: sources[0].levels,
-      averageLength,
-      impactOf,
+      formula,
       ordinals,
       lengths,
       postingsMax: sources.reduce((sum, segment) => sum + segment.postings, 0),
@@ -79,8 +79,8 @@ export class Merge {
     this.#begin = begin;
     this.sources = sources;
     this.#renumbered = renumbered;
+    this.#hadRemoved = sources.map(({ removedCount }) => removedCount > 0);
     this.#at = sources.map(() => 0);
-    this.#values = isText ? new Uint32Array(1_024) : new Float32Array(1_024);
   }
 
   /** Notes that a record of a source was removed while the merge runs. */
@@ -143,49 +143,65 @@ export class Merge {
   /** @returns how many postings were read */
   #mergeList(term: number, writer: SegmentWriter): number {
     let read = 0;
-    let lists = 0;
-    for (const [i, segment] of this.sources.entries())
-      if (segment.terms[this.#at[i]] === term) {
-        read += segment.countOf(this.#at[i]);
-        lists++;
-      }
-    this.#reserve(read);
     let count = 0;
-    for (const [i, segment] of this.sources.entries()) {
-      const list = this.#at[i];
-      if (segment.terms[list] !== term) continue;
-      this.#at[i]++;
-      count = this.#append(segment, list, this.#renumbered[i], count);
+    let lists = 0;
+    for (let i = 0; i < this.sources.length; i++) {
+      const segment = this.sources[i];
+      if (segment.terms[this.#at[i]] !== term) continue;
+      read += segment.countOf(this.#at[i]);
+      count += this.#leftOf(i);
+      lists++;
     }
     for (let left = count === 0 ? 0 : 1; left < lists; left++) this.gone.push(term);
-    writer.addList(term, count, this.#records, this.#values);
+    const list = count === 0 ? -1 : writer.beginList(term, count);
+    let to = list < 0 ? 0 : writer.recordsAt(list);
+    let exactTo = list < 0 ? 0 : writer.exactAt(list);
+    for (let i = 0; i < this.sources.length; i++) {
+      if (this.sources[i].terms[this.#at[i]] !== term) continue;
+      if (list >= 0) {
+        const copied = this.#copy(i, writer, to, exactTo);
+        to += copied;
+        exactTo += copied;
+      }
+      this.#at[i]++;
+    }
+    if (list >= 0) writer.endList(list);
     return read;
   }
 
-  /** Appends the remaining postings of a list after the first `count`; returns the new count. */
-  #append(segment: Segment, list: number, renumbered: Uint32Array, count: number): number {
-    const records = this.#records;
-    const values = this.#values;
+  /** Postings of the next list of a source, but for those of records that were removed when the merge began. */
+  #leftOf(source: number): number {
+    const segment = this.sources[source];
+    const renumbered = this.#renumbered[source];
+    const list = this.#at[source];
+    const count = segment.countOf(list);
+    if (!this.#hadRemoved[source]) return count;
+    const { halves } = segment.arena;
+    const first = segment.recordsAt(list);
+    let left = 0;
+    for (let i = 0; i < count; i++) if (renumbered[halves[first + i]] !== gone) left++;
+    return left;
+  }
+
+  /** Copies these postings to their places in the columns of the new segment. @returns how many */
+  #copy(source: number, writer: SegmentWriter, to: number, exactTo: number): number {
+    const segment = this.sources[source];
+    const renumbered = this.#renumbered[source];
+    const list = this.#at[source];
     const length = segment.countOf(list);
+    const { recordsColumn, exactColumn } = writer;
     const numbers = segment.arena.halves;
     const first = segment.recordsAt(list);
     const exact = segment.exactColumn;
     const exactAt = segment.exactAt(list);
-    let end = count;
+    let copied = 0;
     for (let i = 0; i < length; i++) {
       const record = renumbered[numbers[first + i]];
       if (record === gone) continue;
-      records[end] = record;
-      values[end++] = exact[exactAt + i];
+      recordsColumn[to + copied] = record;
+      exactColumn[exactTo + copied++] = exact[exactAt + i];
     }
-    return end;
-  }
-
-  #reserve(count: number): void {
-    if (this.#records.length >= count) return;
-    this.#records = new Uint16Array(2 * count);
-    const Values = this.#values.constructor as new (length: number) => Float32Array | Uint32Array;
-    this.#values = new Values(2 * count);
+    return copied;
   }
 }
 
@@ -195,9 +211,6 @@ export class Merge {
 const fullShare = 7 / 8;
 const full = fullShare * segmentRecordsMax;
 const smallSegmentsMin = 8;
-
-/** How much time there is: records are changing, none is for the moment, or none was for a while. */
-export type Leisure = "busy" | "idle" | "resting";
 
 /**
  * The adjacent segments of the next merge: enough to make a full one; or eight, none of them longer than the others together, so that a

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { describe, expect, test } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
-import { BufferReader, MutableBuffer } from "./mutable-buffer.ts";
+import { BufferReader, bufferLists, MutableBuffer } from "./mutable-buffer.ts";
 import { RetiredOrdinals } from "./posting-parts.ts";
 
 type Entry = { readonly slot: number; readonly value: number };
@@ -14,6 +14,7 @@ describe.each([true, false])("postings have frequencies: %s", (isText) => {
     const next = randomNumbers(seed);
     const integer = (end: number) => Math.floor(next() * end);
     const buffer = new MutableBuffer<Float32Array | Uint32Array>(isText ? Uint32Array : Float32Array);
+    const made = bufferLists(isText);
     const lists = new Map<number, Entry[]>();
     const ordinals: number[] = [];
     const removed = new Set<number>();
@@ -28,14 +29,19 @@ describe.each([true, false])("postings have frequencies: %s", (isText) => {
     for (let round = 0; round < 120; round++) {
       for (let i = integer(30); i > 0; i--) {
         const ordinal = (ordinals.at(-1) ?? 0) + 1 + integer(3);
-        const slot = buffer.add(ordinal, integer(100));
-        ordinals.push(ordinal);
-        for (const term of new Set(Array.from({ length: integer(40) }, termOf))) {
-          const value = 1 + integer(50);
+        const slot = ordinals.push(ordinal) - 1;
+        const terms = [...new Set(Array.from({ length: integer(40) }, termOf))];
+        const values = terms.map(() => 1 + integer(50));
+        const isNew: number[] = [];
+        buffer.add(ordinal, integer(100), terms, values, (term) => isNew.push(term));
+        assert.deepEqual(
+          isNew,
+          terms.filter((term) => !lists.has(term)),
+        );
+        for (const [i, term] of terms.entries()) {
           const list = lists.get(term) ?? [];
           lists.set(term, list);
-          assert.equal(buffer.append(term, slot, value), list.length === 0);
-          list.push({ slot, value });
+          list.push({ slot, value: values[i] });
         }
       }
       for (let i = integer(4); i > 0 && removed.size < ordinals.length; i--) {
@@ -45,7 +51,8 @@ describe.each([true, false])("postings have frequencies: %s", (isText) => {
         buffer.remove(ordinals[slot]);
       }
       moments.push({
-        reader: BufferReader.attach(posted(buffer.shared), isText),
+        // Readers of several moments share what they make of the buffer, as those of a thread do.
+        reader: BufferReader.attach(posted(buffer.shared), made),
         lists: new Map(Array.from(lists, ([term, list]) => [term, [...list]])),
         removed: new Set(removed),
         end: ordinals.length,
@@ -74,36 +81,24 @@ describe.each([true, false])("postings have frequencies: %s", (isText) => {
   });
 });
 
-test("a list that is only half seen ends where the reader's moment does", () => {
-  // What a reader on another processor can meet: the count, or a link, before what it leads to.
-  const buffer = new MutableBuffer<Float32Array | Uint32Array>(Uint32Array);
-  const add = (ordinal: number) => {
-    const slot = buffer.add(ordinal, 1);
-    buffer.append(7, slot, 100 + ordinal);
-    if (ordinal % 2 === 0) buffer.append(8, slot, 200 + ordinal);
-  };
-  for (let ordinal = 0; ordinal < 20; ordinal++) add(ordinal);
-  const shared = posted(buffer.shared);
-  const reader = BufferReader.attach(shared, true);
-  const { slots, counts, heads } = shared.postings;
-  counts[0] = 1_000;
-  counts[1] = 1_000;
-  // A list without a first slice yet, and one whose number is not written at all.
-  counts[2] = 5;
-  heads[2] = 0;
-  const read = (list: number) => {
-    const { count, slots: found, values } = reader.read(list);
-    return Array.from({ length: count }, (_, i) => [found[i], values[i]]);
-  };
-  const expected = (list: number) =>
-    Array.from({ length: 20 }, (_, i) => [i, (list === 0 ? 100 : 200) + i]).filter(
-      ([slot]) => list === 0 || slot % 2 === 0,
-    );
-  expect([read(0), read(1), read(2), read(1_000)]).toEqual([expected(0), expected(1), [], []]);
-  // Later slots, in the places that were not written yet.
-  for (let ordinal = 20; ordinal < 60; ordinal++) add(ordinal);
-  expect([read(0), read(1)]).toEqual([expected(0), expected(1)]);
-  expect(slots.length).toBe(1);
+test("lists are the same in one long run, in several, and behind them", () => {
+  const next = randomNumbers(4);
+  const buffer = new MutableBuffer<Float32Array | Uint32Array>(Float32Array);
+  const expected: Entry[][] = Array.from({ length: 50 }, () => []);
+  for (let slot = 0; slot < 6_000; slot++) {
+    const terms = expected.map((_, term) => term).filter((term) => next() < 1 / (term + 1));
+    const values = terms.map(() => Math.fround(next()));
+    buffer.add(slot, 0, terms, values);
+    for (const [i, term] of terms.entries()) expected[term].push({ slot, value: values[i] });
+    // The first read is of many postings, the next ones of a few more each.
+    if (slot < 3_000 || slot % 100 !== 0) continue;
+    for (const [term, entries] of expected.entries()) {
+      const { count, slots, values: found } = buffer.read(buffer.listOf(term));
+      const read = Array.from({ length: count }, (_, i) => ({ slot: slots[i], value: found[i] }));
+      assert.deepEqual(read, entries);
+    }
+  }
+  buffer.check();
 });
 
 test("the log of retired records has all that are held, at each moment, and not many more", () => {

@@ -8,9 +8,10 @@ import { finishAtOnce } from "../../base/steps.ts";
 import type { Visible } from "../contract.ts";
 import { SparseIndex } from "../sparse/sparse-index.ts";
 import type { SparseVector } from "../sparse/sparse-reader.ts";
+import { Bm25 } from "../text/bm25.ts";
 import { Arena } from "./arena.ts";
 import { PostingIndex } from "./posting-index.ts";
-import type { WeightedTerm } from "./query.ts";
+import { type WeightedTerm, weightFormula } from "./query.ts";
 
 /** Numbers in [0, 1), the same in every run. */
 function randomFrom(seed: number): () => number {
@@ -23,8 +24,7 @@ function randomFrom(seed: number): () => number {
 
 const k1 = 1.2;
 const b = 0.75;
-const impactOf = (averageLength: number) => (tf: number, length: number) =>
-  tf / (tf + k1 * (1 - b) + (averageLength > 0 ? (k1 * b) / averageLength : 0) * length);
+const formulaOf = (averageLength: number) => new Bm25(k1, b).formula(averageLength);
 
 type Text = { length: number; frequencies: Map<number, number> };
 
@@ -51,7 +51,7 @@ class Texts {
       ...options,
       isText: true,
       levels: 255,
-      impactOf,
+      formulaOf,
       bufferRecordsMax: 2_000,
       bufferPostingsMax: 30_000,
     });
@@ -378,13 +378,14 @@ test("an idle index makes a segment of a buffer that is worth it, and one of its
   const index = new PostingIndex({
     isText: false,
     levels: 255,
-    impactOf: () => (weight) => weight,
+    formulaOf: () => weightFormula,
     bufferRecordsMax: 800,
   });
   const add = (from: number, count: number) => {
     for (let i = 0; i < count; i++) index.add(from + i, 0, [Math.floor(random() * 50)], [random()], 0);
   };
   add(0, 850);
+  while (index.work(1_000));
   expect([index.parts.segments.length, index.bufferedCount]).toEqual([1, 50]);
   while (index.tidy(1_000));
   expect([index.parts.segments.length, index.bufferedCount]).toEqual([1, 50]);
@@ -439,7 +440,7 @@ test("at rest, what fits into one segment is merged where there is memory for it
     const { memoryBytes } = index;
     asked.length = 0;
     let steps = 0;
-    while (index.tidy(1_000, true)) steps++;
+    while (index.tidy(1_000, "resting")) steps++;
     expect(steps > 5).toBe(isThere);
     expect(asked.length).toBeGreaterThan(0);
     if (!isThere) expect(index.memoryBytes).toBe(memoryBytes);

@@ -22,6 +22,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import { nextMemoryId } from "../../base/shared-memory.ts";
 import type { Steps } from "../../base/steps.ts";
+import type { Leisure } from "../contract.ts";
 import { type SharedParts, sharedParts } from "./attached-parts.ts";
 import { type BufferOptions, Buffers } from "./buffers.ts";
 import { checkParts } from "./check.ts";
@@ -184,11 +185,12 @@ export class PostingIndex {
   }
 
   /**
-   * Like `work`, for an idle index: also freezes and merges what only pays off when there is time.
-   * @param isResting whether nothing has changed for a while; then segments become as few as possible
+   * Like `work`, for an index that has time: also freezes and merges what only pays off then. While it rests, segments become as few as
+   * possible.
    */
-  tidy(postings: number, isResting = false): boolean {
-    const leisure = isResting ? "resting" : "idle";
+  tidy(postings: number, leisure: Leisure = "idle"): boolean {
+    if (leisure === "busy") return this.work(postings);
+    const isResting = leisure === "resting";
     if (this.isIdle && this.#buffers.isLong(isResting)) this.#buffers.beginFreezing();
     this.#segments.beginMerge(leisure);
     this.work(postings);
@@ -270,6 +272,6 @@ export class PostingIndex {
     this.#segments.checkArenas();
     this.#buffers.check();
     const isMerged = (segment: Segment) => this.#segments.isMerged(segment);
-    checkParts(this.#parts, this.frozenEnd, isMerged, this.#options.impactOf);
+    checkParts(this.#parts, this.frozenEnd, isMerged, this.#options.formulaOf);
   }
 }

@@ -5,8 +5,11 @@ import type { ChosenWay } from "../kind.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** How texts are scored: an impact is tf / (tf + fixed + perTerm * length). For sparse vectors all 0. */
+/** How texts are scored: an impact is tf / (tf + fixed + perTerm * length). */
 export type Formula = { readonly fixed: number; readonly perTerm: number; readonly averageLength: number };
+
+/** Of sparse vectors: an impact is the weight. */
+export const weightFormula: Formula = { fixed: 0, perTerm: 0, averageLength: 0 };
 
 /** Where a term's postings are: the list of each segment, and of each mutable buffer; -1 for none. */
 export type Located = {

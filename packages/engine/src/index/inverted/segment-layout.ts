@@ -40,6 +40,16 @@ export const windowsBytes = blockImpactsAt + blocksMax;
 /** Bytes of a posting in the exact column of a segment of this kind. */
 export const exactBytesOf = (kind: number): number => (kind === kinds.text ? 1 : 4);
 
+/** Views of an arena. */
+type Views = { readonly bytes: Uint8Array; readonly words: Uint32Array; readonly floats: Float32Array };
+export type ExactColumn = Uint8Array | Float32Array | Uint32Array;
+
+/** The arena's view that the exact columns of a segment of this kind are read and written in. */
+export function exactColumnOf({ bytes, words, floats }: Views, kind: number): ExactColumn {
+  if (kind === kinds.text) return bytes;
+  return kind === kinds.sparse ? floats : words;
+}
+
 /** Where the columns of a list lie, from its place in the allocation. */
 export function columnsOf(
   kind: number,

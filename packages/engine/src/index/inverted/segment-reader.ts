@@ -12,7 +12,7 @@ import { entry, entryBytes, kinds, segmentRecordsMax, windowRecords } from "@qui
 import type { Column } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { firstFrom } from "../ordinal-sets.ts";
-import { columnsOf, segmentHeader } from "./segment-layout.ts";
+import { columnsOf, type ExactColumn, exactColumnOf, segmentHeader } from "./segment-layout.ts";
 import type { SegmentMemory } from "./segment-memory.ts";
 
 /** Per list: how many of its records were removed, and how many removals were looked at for that. Empty before the first query. */
@@ -227,9 +227,8 @@ export class SegmentReader {
   }
 
   /** The arena's view that exact columns are read in. */
-  get exactColumn(): Uint8Array | Float32Array | Uint32Array {
-    if (this.kind === kinds.text) return this.arena.bytes;
-    return this.kind === kinds.sparse ? this.arena.floats : this.arena.words;
+  get exactColumn(): ExactColumn {
+    return exactColumnOf(this.arena, this.kind);
   }
 
   /** Where a list's exact column begins in that view. */

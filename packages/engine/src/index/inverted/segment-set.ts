@@ -6,15 +6,17 @@
 import { failpoint } from "../../base/failpoint.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
+import type { Leisure } from "../contract.ts";
 import { Arena, type ArenaOptions, arenaBytes } from "./arena.ts";
-import { type Leisure, Merge, toMerge } from "./merge.ts";
+import { Merge, toMerge } from "./merge.ts";
 import type { OwnedParts } from "./posting-parts.ts";
+import type { Formula } from "./query.ts";
 import { Segment, type SegmentState } from "./segment.ts";
-import { type ImpactOf, SegmentWriter } from "./segment-writer.ts";
+import { SegmentWriter } from "./segment-writer.ts";
 
 export type SegmentSetOptions = ArenaOptions & {
-  /** The contribution of a posting at weight 1, by the average length of texts. */
-  readonly impactOf: (averageLength: number) => ImpactOf;
+  /** How a posting contributes at weight 1, by the average length of texts. */
+  readonly formulaOf: (averageLength: number) => Formula;
   /** Called when one more segment or buffer has postings of a term; and when one fewer has, some time after that. */
   readonly onTermUsed?: (term: number) => void;
   readonly onTermUnused?: (term: number) => void;
@@ -159,12 +161,11 @@ export class SegmentSet {
   /** Starts a worthwhile merge if none is running. */
   beginMerge(leisure: Leisure = "busy"): void {
     if (this.#merge !== undefined || this.#fullLayout === this.#parts.layout) return;
-    const { impactOf, segmentPostingsMax = segmentPostings } = this.#options;
+    const { formulaOf, segmentPostingsMax = segmentPostings } = this.#options;
     const sources = toMerge(this.#parts.segments, segmentPostingsMax, leisure);
     if (sources === undefined || (leisure === "resting" && !this.#mayMerge(sources))) return;
     this.#compaction = undefined;
-    const { averageLength } = this;
-    this.#merge = new Merge(sources, averageLength, impactOf(averageLength), (plan) =>
+    this.#merge = new Merge(sources, formulaOf(this.averageLength), (plan) =>
       this.inArena((arena) => SegmentWriter.begin(arena, plan)),
     );
   }

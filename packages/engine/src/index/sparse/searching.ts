@@ -15,7 +15,12 @@ function leg({ sparse }: IndexedCollection, terms: unknown, path: string, thresh
   if (read !== undefined) return { kind: "sparse", ...read, threshold };
   try {
     const { indices, values } = sortSparse(readPairs(terms, path), path);
-    return { kind: "sparse", indices, values: new Float32Array(values), threshold };
+    return {
+      kind: "sparse",
+      indices: new Uint32Array(indices),
+      values: new Float32Array(values),
+      threshold,
+    };
   } catch (error) {
     if (error instanceof QuiverError && error.code === "invalid_vector")
       throw new QuiverError("invalid_request", error.message, error.details);

@@ -9,12 +9,13 @@
 import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
-import type { Index } from "../contract.ts";
+import type { Index, Leisure } from "../contract.ts";
 import type { ArenaOptions } from "../inverted/arena.ts";
 import type { SharedParts } from "../inverted/attached-parts.ts";
 import { postingsOf } from "../inverted/check.ts";
 import type { CheckpointData } from "../inverted/checkpoint-data.ts";
 import { PostingIndex, type PostingOptions, type PostingState } from "../inverted/posting-index.ts";
+import { weightFormula } from "../inverted/query.ts";
 import { assertSparse, SparseReader } from "./sparse-reader.ts";
 
 export type SparseOptions = ArenaOptions & {
@@ -72,8 +73,8 @@ export class SparseIndex implements Index {
   // ---- Memory and checkpoints
 
   /** Goes on with what is to be done in the background, for about so many postings; says whether there is more. */
-  tidy(postings: number, isResting = false): boolean {
-    return this.#postings.tidy(postings, isResting);
+  tidy(postings: number, leisure?: Leisure): boolean {
+    return this.#postings.tidy(postings, leisure);
   }
 
   /** Records of segments that are new or closed since the last checkpoint of the index. */
@@ -148,5 +149,5 @@ export class SparseIndex implements Index {
 }
 
 function postingOptions({ levels = 256, ...options }: SparseOptions): PostingOptions {
-  return { ...options, isText: false, levels: levels - 1, impactOf: () => (weight) => weight };
+  return { ...options, isText: false, levels: levels - 1, formulaOf: () => weightFormula };
 }

@@ -9,7 +9,12 @@ import type { Candidates, Visible } from "../contract.ts";
 import { attachPostings, type SharedParts } from "../inverted/attached-parts.ts";
 import type { PostingIndex } from "../inverted/posting-index.ts";
 import { prunedTermsMax } from "../inverted/posting-search.ts";
-import { explainedTermsPerStep, type Located, type PostingEstimate } from "../inverted/query.ts";
+import {
+  explainedTermsPerStep,
+  type Located,
+  type PostingEstimate,
+  weightFormula,
+} from "../inverted/query.ts";
 import type { Allowed } from "../ordinal-bitmap.ts";
 
 /** Unique u32 dimensions, in any order, and their finite weights, side by side. Borrowed. */
@@ -33,8 +38,6 @@ type QueryTerm = { readonly dimension: number; readonly located: Located; readon
 const termsPerStep = 1_024;
 /** A search in steps restarts this often when lists moved in between; after that it runs in one step. */
 const attemptsMax = 3;
-
-const formula = { fixed: 0, perTerm: 0, averageLength: 0 };
 
 export class SparseReader {
   readonly #postings: Pick<PostingIndex, "reader" | "searcher">;
@@ -70,7 +73,7 @@ export class SparseReader {
     const hidden = this.#postings.reader.hide(visible);
     const greatest = threshold > 0 ? this.#postings.reader.greatestImpact(terms, hidden) : 0;
     const least = greatest > 0 ? threshold * greatest : null;
-    return this.#postings.searcher.search(terms, k, formula, hidden, least, allowed);
+    return this.#postings.searcher.search(terms, k, weightFormula, hidden, least, allowed);
   }
 
   /** What a search costs where so many ordinals are allowed: see PostingSearcher.estimate. */
@@ -128,7 +131,15 @@ export class SparseReader {
       if (this.#postings.reader.layout !== layout) return null;
     }
     const least = greatest > 0 ? threshold * greatest : null;
-    return yield* this.#postings.searcher.searchInSteps(terms, k, formula, visible, null, least, allowed);
+    return yield* this.#postings.searcher.searchInSteps(
+      terms,
+      k,
+      weightFormula,
+      visible,
+      null,
+      least,
+      allowed,
+    );
   }
 
   /**

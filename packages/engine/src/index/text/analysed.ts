@@ -6,9 +6,12 @@
 //   record r:  ordinals[r], lengths[r], entries begins[r] to begins[r + 1], forms formBegins[r] to formBegins[r + 1]
 //   entry e:   terms[e], frequencies[e]; the next frequencies[e] of `places`
 
+import { lenientText } from "../../base/bytes.ts";
+import { Growable } from "../../base/growable.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
 import { isRun, placesOfRun } from "../../text/grams.ts";
+import { absent, hashBegin, hashed, hashFactor, type KnownWords } from "./known-words.ts";
 
 export type AnalysedTexts = {
   /** Ascending. */
@@ -29,111 +32,228 @@ export type AnalysedTexts = {
   readonly forms: string;
 };
 
+const slotsMin = 1_024;
+
 /** Words of a long text that are analysed at a step. */
 const wordsPerStep = 1_024;
 
+const space = 0x20;
+/** Characters of runs have at least three bytes in UTF-8, the first of which is this or greater. */
+const runByteMin = 0xe1;
+
 /**
  * Analyses texts, in steps.
- * @param texts by ascending ordinal: what makes the words, as `tokenize` does
+ * @param texts by ascending ordinal: what makes their words, as `tokenize` does, in UTF-8 with a space between
  */
 export function* analyseTexts(
   analyzer: Analyzer,
-  texts: Iterable<readonly [ordinal: number, words: Steps<readonly string[]>]>,
+  words: KnownWords,
+  texts: Iterable<readonly [ordinal: number, text: Steps<Uint8Array>]>,
   hasPositions: boolean,
 ): Steps<AnalysedTexts> {
-  const terms = new Names();
-  const forms = new Names();
-  const ordinals: number[] = [];
-  const lengths: number[] = [];
-  const begins = [0];
-  const entries: number[] = [];
-  const frequencies: number[] = [];
-  const places: number[] = [];
-  const formBegins = [0];
-  const formEntries: number[] = [];
-  /** By place of a form: the record that has it last. */
-  const lastOf: number[] = [];
-  const known = new Map<string, KnownWord>();
-  const learn = (word: string): KnownWord => {
-    const { term, form } = analyzer.of(word);
-    const learnt = {
-      term: term === "" ? absent : terms.placeOf(term),
-      form: form === "" ? absent : forms.placeOf(form),
-    };
-    known.set(word, learnt);
-    return learnt;
-  };
-  for (const [ordinal, text] of texts) {
-    const words = yield* text;
-    const placesOf = new Map<number, number[]>();
-    const take = (term: number, place: number): void => {
-      const others = placesOf.get(term);
-      if (others === undefined) placesOf.set(term, [place]);
-      else others.push(place);
-    };
-    let place = 0;
-    let length = 0;
-    for (const [i, word] of words.entries()) {
-      if (i % wordsPerStep === wordsPerStep - 1) yield;
-      if (isRun(word)) {
-        const first = place;
-        length += analyzer.read([word], (term, _form, at) => take(terms.placeOf(term), first + at));
-        place += placesOfRun(word);
-        continue;
-      }
-      const { term, form } = known.get(word) ?? learn(word);
-      if (term !== absent) {
-        take(term, place);
-        length++;
-      }
-      place++;
-      if (form === absent || lastOf[form] === ordinal) continue;
-      lastOf[form] = ordinal;
-      formEntries.push(form);
+  const counts = new TextCounts(words, hasPositions);
+  for (const [ordinal, made] of texts) {
+    const text = yield* made;
+    counts.begin(ordinal);
+    for (let begin = 0; begin < text.length; ) {
+      if (begin > 0) yield;
+      begin = takeWords(text, begin, analyzer, words, counts);
     }
-    for (const [number, positions] of placesOf) {
-      entries.push(number);
-      frequencies.push(positions.length);
-      if (hasPositions) for (const position of positions) places.push(position);
-    }
-    ordinals.push(ordinal);
-    lengths.push(length);
-    begins.push(entries.length);
-    formBegins.push(formEntries.length);
+    counts.end();
     yield;
   }
-  return {
-    ordinals: Uint32Array.from(ordinals),
-    lengths: Uint32Array.from(lengths),
-    begins: Uint32Array.from(begins),
-    entries: Uint32Array.from(entries),
-    frequencies: Uint32Array.from(frequencies),
-    places: Uint32Array.from(places),
-    formBegins: Uint32Array.from(formBegins),
-    formEntries: Uint32Array.from(formEntries),
-    terms: terms.joined,
-    forms: forms.joined,
-  };
+  return counts.all();
 }
 
-/** The places of a word's term and form among those of the batch. */
-type KnownWord = { readonly term: number; readonly form: number };
+/** Counts some words of a text. @returns where the next one begins */
+function takeWords(
+  text: Uint8Array,
+  from: number,
+  analyzer: Analyzer,
+  words: KnownWords,
+  counts: TextCounts,
+): number {
+  let begin = from;
+  for (let left = wordsPerStep; left > 0 && begin < text.length; left--) {
+    let fnv = hashBegin;
+    let end = begin;
+    for (; end < text.length && text[end] !== space; end++) fnv = Math.imul(fnv ^ text[end], hashFactor);
+    const hash = hashed(fnv);
+    const word = words.find(text, begin, end, hash);
+    if (word >= 0) counts.take(words.termOf(word), words.formOf(word));
+    else if (text[begin] >= runByteMin && isRun(lenientText(text.subarray(begin, end))))
+      counts.takeRun(lenientText(text.subarray(begin, end)), analyzer);
+    else {
+      const { term, form } = words.learn(text, begin, end, hash);
+      counts.take(term, form);
+    }
+    begin = end + 1;
+  }
+  return begin;
+}
 
-const absent = -1;
+/** The columns of a batch as they are filled. */
+class TextCounts {
+  /** Of the record: its length as reported by `Analyzer.read`, and the place of its next word. */
+  #length = 0;
+  #place = 0;
+  readonly #words: KnownWords;
+  readonly #hasPositions: boolean;
+  readonly #terms = new BatchNames();
+  readonly #forms = new BatchNames();
+  readonly #ordinals = new Growable(Uint32Array);
+  readonly #lengths = new Growable(Uint32Array);
+  readonly #begins = new Growable(Uint32Array);
+  readonly #entries = new Growable(Uint32Array);
+  readonly #frequencies = new Growable(Uint32Array);
+  readonly #places = new Growable(Uint32Array);
+  readonly #formBegins = new Growable(Uint32Array);
+  readonly #formEntries = new Growable(Uint32Array);
+  /** By place of a term: 1 + its entry in the last record that had it; the same of a form. */
+  readonly #entryOf = new Growable(Uint32Array);
+  readonly #formEntryOf = new Growable(Uint32Array);
+  /** Of the record's occurrences: their entries and places, where positions are stored. */
+  readonly #occurring = new Growable(Uint32Array);
+  readonly #occurringAt = new Growable(Uint32Array);
 
-/** Names in the order in which they are first met. */
-class Names {
-  readonly #places = new Map<string, number>();
-
-  placeOf(name: string): number {
-    const known = this.#places.get(name);
-    if (known !== undefined) return known;
-    this.#places.set(name, this.#places.size);
-    return this.#places.size - 1;
+  constructor(words: KnownWords, hasPositions: boolean) {
+    this.#words = words;
+    this.#hasPositions = hasPositions;
+    this.#begins.push(0);
+    this.#formBegins.push(0);
   }
 
-  get joined(): string {
-    return [...this.#places.keys()].join("\n");
+  begin(ordinal: number): void {
+    this.#ordinals.push(ordinal);
+    this.#length = 0;
+    this.#place = 0;
+  }
+
+  /** A word of the record. @param term, form numbers of known-words.ts */
+  take(term: number, form: number): void {
+    if (term !== absent) {
+      this.#length++;
+      this.#takeTerm(term, this.#place);
+    }
+    this.#place++;
+    if (form === absent) return;
+    const formPlace = this.#forms.placeOf(form);
+    if (this.#isOfRecord(this.#formEntryOf, formPlace, this.#formBegins)) return;
+    this.#formEntries.push(formPlace);
+    this.#formEntryOf.values[formPlace] = this.#formEntries.length;
+  }
+
+  takeRun(run: string, analyzer: Analyzer): void {
+    this.#length += analyzer.read([run], (term, _form, at) =>
+      this.#takeTerm(this.#words.termNumberOf(term), this.#place + at),
+    );
+    this.#place += placesOfRun(run);
+  }
+
+  #takeTerm(term: number, place: number): void {
+    const termPlace = this.#terms.placeOf(term);
+    if (!this.#isOfRecord(this.#entryOf, termPlace, this.#begins)) {
+      this.#entries.push(termPlace);
+      this.#frequencies.push(0);
+      this.#entryOf.values[termPlace] = this.#entries.length;
+    }
+    const entry = this.#entryOf.values[termPlace] - 1;
+    this.#frequencies.values[entry]++;
+    if (!this.#hasPositions) return;
+    this.#occurring.push(entry);
+    this.#occurringAt.push(place);
+  }
+
+  /** Whether the record has an entry of a name. @param begins of the entries of records */
+  #isOfRecord(entryOf: Growable<Uint32Array>, place: number, begins: Growable<Uint32Array>): boolean {
+    if (place === entryOf.length) entryOf.push(0);
+    return entryOf.values[place] > begins.values[begins.length - 1];
+  }
+
+  /** Ends the record. */
+  end(): void {
+    if (this.#hasPositions) this.#placeOccurrences();
+    this.#lengths.push(this.#length);
+    this.#begins.push(this.#entries.length);
+    this.#formBegins.push(this.#formEntries.length);
+  }
+
+  /** Puts the places of the record's occurrences in the order of its entries. */
+  #placeOccurrences(): void {
+    const first = this.#begins.values[this.#begins.length - 1];
+    const next = new Uint32Array(this.#entries.length - first + 1);
+    next[0] = this.#places.length;
+    for (let i = 1; i < next.length; i++) next[i] = next[i - 1] + this.#frequencies.values[first + i - 1];
+    const count = this.#occurring.length;
+    this.#places.reserve(count);
+    for (let i = 0; i < count; i++)
+      this.#places.values[next[this.#occurring.values[i] - first]++] = this.#occurringAt.values[i];
+    this.#places.length += count;
+    this.#occurring.truncate(0);
+    this.#occurringAt.truncate(0);
+  }
+
+  all(): AnalysedTexts {
+    const columnOf = ({ values, length }: Growable<Uint32Array>) => values.slice(0, length);
+    return {
+      ordinals: columnOf(this.#ordinals),
+      lengths: columnOf(this.#lengths),
+      begins: columnOf(this.#begins),
+      entries: columnOf(this.#entries),
+      frequencies: columnOf(this.#frequencies),
+      places: columnOf(this.#places),
+      formBegins: columnOf(this.#formBegins),
+      formEntries: columnOf(this.#formEntries),
+      terms: this.#terms.joined(this.#words.terms),
+      forms: this.#forms.joined(this.#words.forms),
+    };
+  }
+}
+
+/**
+ * The names of a batch, in the order in which they are first met. A hash table with linear probing: by number of all names, a column would be
+ * far longer than a cache, and new memory for each batch.
+ */
+class BatchNames {
+  /** Pairs, at most half of which are taken: 1 + the number of a name, and its place. */
+  #slots = new Uint32Array(2 * slotsMin);
+  readonly #numbers = new Growable(Uint32Array);
+
+  placeOf(number: number): number {
+    const slot = this.#slotOf(number);
+    if (this.#slots[slot] !== 0) return this.#slots[slot + 1];
+    const place = this.#numbers.length;
+    this.#slots[slot] = number + 1;
+    this.#slots[slot + 1] = place;
+    this.#numbers.push(number);
+    if (4 * this.#numbers.length > this.#slots.length) this.#grow();
+    return place;
+  }
+
+  /** Where a number is, or would go. */
+  #slotOf(number: number): number {
+    const mask = this.#slots.length - 2;
+    let slot = (2 * (Math.imul(number, 0x9e3779b1) >>> 9)) & mask;
+    while (this.#slots[slot] !== 0 && this.#slots[slot] !== number + 1) slot = (slot + 2) & mask;
+    return slot;
+  }
+
+  #grow(): void {
+    const before = this.#slots;
+    this.#slots = new Uint32Array(2 * before.length);
+    for (let at = 0; at < before.length; at += 2)
+      if (before[at] !== 0) {
+        const slot = this.#slotOf(before[at] - 1);
+        this.#slots[slot] = before[at];
+        this.#slots[slot + 1] = before[at + 1];
+      }
+  }
+
+  joined(names: readonly string[]): string {
+    const { values, length } = this.#numbers;
+    let joined = length === 0 ? "" : names[values[0]];
+    for (let place = 1; place < length; place++) joined += `\n${names[values[place]]}`;
+    return joined;
   }
 }
 

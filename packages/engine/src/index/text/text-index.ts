@@ -21,7 +21,7 @@ import { invariant } from "../../base/invariant.ts";
 import type { Task } from "../../base/scheduler.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Analyzer } from "../../text/analyzer.ts";
-import type { Index } from "../contract.ts";
+import type { Index, Leisure } from "../contract.ts";
 import { postingsOf } from "../inverted/check.ts";
 import type { CheckpointData } from "../inverted/checkpoint-data.ts";
 import type { AnalysedReader } from "./analysed.ts";
@@ -155,8 +155,8 @@ export class TextIndex implements Index {
   // ---- Memory and checkpoints
 
   /** Continues background work for about this many postings; returns whether there is more. */
-  tidy(postings: number, isResting = false): boolean {
-    const isMore = this.#parts.postings.tidy(postings, isResting);
+  tidy(postings: number, leisure?: Leisure): boolean {
+    const isMore = this.#parts.postings.tidy(postings, leisure);
     this.#parts.freezeRows();
     return isMore;
   }

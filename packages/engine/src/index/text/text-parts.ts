@@ -82,10 +82,7 @@ export class OwnedTextParts implements TextParts {
       ...options,
       isText: true,
       levels,
-      impactOf: (averageLength) => {
-        const { fixed, perTerm } = bm25.formula(averageLength);
-        return (tf, length) => tf / (tf + fixed + perTerm * length);
-      },
+      formulaOf: (averageLength) => bm25.formula(averageLength),
       onTermUsed: (term) => vocabulary.use(term),
       onTermUnused: (term) => vocabulary.unuse(term),
     };
