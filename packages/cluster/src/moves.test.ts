@@ -26,9 +26,11 @@ class Model {
     this.#plans.set(node, new Moves(node, this.#replica, replaceMs, this.#change));
   }
 
-  make(internalId: string, replicationFactor: number | null): void {
-    const replicas = replicasAmong([...this.members], internalId, replicationFactor ?? 3);
-    this.entries.push({ internalId, replicas, definition: { name: internalId, replicationFactor } } as never);
+  make(internalId: string, replicationFactor: number | null, origin?: { internalId: string }): void {
+    const count = replicationFactor ?? 3;
+    const replicas = replicasAmong([...this.members], origin?.internalId ?? internalId, count);
+    const definition = { name: internalId, replicationFactor, ...(origin && { origin }) };
+    this.entries.push({ internalId, replicas, definition } as never);
     for (const node of replicas) this.served.add(`${internalId} ${node}`);
   }
 
@@ -129,6 +131,19 @@ describe("[Y13] collections", () => {
     model.living.add("b");
     await settle();
     expect(placement()).toEqual(after);
+  });
+
+  test("and their copies move to the same nodes, where they can be merged", async () => {
+    for (let i = 0; i < 30; i++) model.make(`copy of c${i}`, [null, 1, 2, 5][i % 4], { internalId: `c${i}` });
+    model.make("copy of a copy", null, { internalId: "copy of c0" });
+    model.entries[60].replicas = model.entries[0].replicas;
+    for (const node of ["e", "a"]) {
+      model.members.delete(node);
+      for (let i = 0; i < 4; i++) await settle();
+      model.living.delete(node);
+    }
+    for (let i = 0; i < 30; i++) expect(model.entries[30 + i].replicas).toEqual(model.entries[i].replicas);
+    expect(model.entries[60].replicas).toEqual(model.entries[0].replicas);
   });
 
   test("whose nodes are removed one after the other are all on those that remain", async () => {

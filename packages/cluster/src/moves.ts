@@ -68,8 +68,14 @@ export class Moves {
       const isAway = (node: string) => now - (this.#seenMs.get(node) as number) > this.#replaceMs;
       const usable = members.filter((node) => !isAway(node));
       let moving = 0;
-      for (const entry of this.#replica.entries()) {
-        const next = this.#next(entry, members, usable, living);
+      const entries = new Map(Array.from(this.#replica.entries(), (entry) => [entry.internalId, entry]));
+      // A copy moves to where its original moves: a merge needs both at one node.
+      const rootOf = (entry: CatalogEntry): string => {
+        const original = entries.get(entry.definition.origin?.internalId ?? "");
+        return original === undefined ? entry.internalId : rootOf(original);
+      };
+      for (const entry of entries.values()) {
+        const next = this.#next(entry, rootOf(entry), members, usable, living);
         if (next === undefined) continue;
         if (next === "copying") moving++;
         else await this.#change(entry.internalId, next);
@@ -83,6 +89,7 @@ export class Moves {
   /** The nodes that shall hold a collection next; undefined: those that do. */
   #next(
     { internalId, replicas = [], definition, madeOn }: CatalogEntry,
+    root: string,
     members: readonly string[],
     usable: readonly string[],
     living: readonly Living[],
@@ -104,7 +111,7 @@ export class Moves {
     const others = usable.filter((node) => !replicas.includes(node));
     const missing = Math.max(0, wanted - staying.length);
     const isAnywhere = living.some(({ node, broken }) => replicas.includes(node) && !(internalId in broken));
-    const further = isAnywhere ? replicasAmong(others, internalId, missing) : [];
+    const further = isAnywhere ? replicasAmong(others, root, missing) : [];
     if (further.length > 0) return [...replicas, ...further].sort();
     // Removed nodes leave; those that are away only where others have taken their place.
     const after = missing > 0 ? replicas.filter((node) => members.includes(node)) : staying;

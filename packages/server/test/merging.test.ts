@@ -3,7 +3,7 @@
 import type { OperationName } from "@quiverdb/engine/operations/operations";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { inCluster } from "./nodes.ts";
-import { expectError, pathOf, startTestServer, type TestServer } from "./running.ts";
+import { collectionBody, expectError, pathOf, startTestServer, type TestServer } from "./running.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -117,7 +117,9 @@ describe("[V16] a merge", () => {
   });
 
   test("needs a copy of this collection that still knows its origin", async () => {
-    await server.makeCollection("other");
+    // In a cluster it may be at no node of the other's.
+    const other = { ...collectionBody("other", 4), ...(inCluster && { config: { replication_factor: 1 } }) };
+    expect((await server.call("createCollection", {}, other)).status).toBe(201);
     expectError(await merge({ from: "other" }), 400, "invalid_request");
     expectError(await merge({ from: "main" }), 400, "invalid_request");
     expectError(await merge({ from: "absent" }), 404, "collection_not_found");

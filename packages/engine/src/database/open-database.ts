@@ -39,6 +39,7 @@ import { MemoryBudget, processBytesBeside, processBytesPerThread } from "../proc
 import { BuilderThreads } from "../runtime/builders.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { Catalog } from "./catalog.ts";
+import { notACopy } from "./collection/merging.ts";
 import type { CollectionDependencies } from "./collection/state.ts";
 import { CollectionChanges } from "./collection-changes.ts";
 import { Collections } from "./collections.ts";
@@ -445,6 +446,11 @@ export class OpenDatabase implements Database {
   }
 
   async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
+    this.#assertOpen();
+    const [from] = this.collections.shardsOf(request.from) ?? [this.collections.entryOf(request.from)];
+    // A copy is where its original is; another collection may be nowhere together with it.
+    if (from !== undefined && from.definition.origin === undefined)
+      throw notACopy(collectionOf(from.definition), name);
     // A copy that another node has just made arrives here soon.
     const until = performance.now() + arrivalMs;
     const isArriving = () => {

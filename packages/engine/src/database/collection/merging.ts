@@ -29,6 +29,7 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import type { Steps } from "../../base/steps.ts";
 import { fingerprint } from "../../collection/accept.ts";
 import { answerTo } from "../../collection/answers.ts";
+import { type CollectionDefinition, collectionOf, nameOf } from "../../collection/definition.ts";
 import { readHead } from "../../collection/head.ts";
 import { denseAt, originTag, readTag, type StoredAt, storedAt } from "../../collection/history.ts";
 import { operationBytes, RecordReader, writeCondition } from "../../collection/record.ts";
@@ -76,9 +77,11 @@ export class Merging {
     }
     const copy = find();
     if (copy === undefined)
-      throw new QuiverError("not_ready", "A shard of the copy is not at the node of its original yet.", {
-        retry_after_seconds: 1,
-      });
+      throw new QuiverError(
+        "not_ready",
+        `The copy of the shard '${this.#state.name}' is not yet at the node that was asked, which has the shard. Send the request again.`,
+        { shard: this.#state.name, retry_after_seconds: 1 },
+      );
     return copy.gate.pass(() => this.#compare(copy, request, deadline));
   }
 
@@ -202,13 +205,16 @@ export class Merging {
       (origin.internalId === this.#state.entry.internalId ||
         (own !== undefined && toHex(own.hash) === origin.hash));
     if (isOrigin) return base === undefined ? 0 : base.firstOrdinal + base.opened;
-    throw new QuiverError(
-      "invalid_request",
-      `from: the collection '${copy.name}' is no copy of '${this.#state.name}'${origin ? `, but of '${origin.name}'` : ""}; only a copy can be merged into its original.`,
-      { path: "from", ...(origin && { origin: origin.name }) },
-    );
+    throw notACopy(collectionOf(copy.definition), nameOf(this.#state.definition));
   }
 }
+
+export const notACopy = ({ name, origin }: CollectionDefinition, of: string): QuiverError =>
+  new QuiverError(
+    "invalid_request",
+    `from: the collection '${name}' is no copy of '${of}'${origin ? `, but of '${origin.name}'` : ""}; only a copy can be merged into its original.`,
+    { path: "from", ...(origin && { origin: origin.name }) },
+  );
 
 const contentOf = (reader: ReadTransaction, stored: StoredAt) => {
   const { content, contents } = new RecordReader(stored.record);
