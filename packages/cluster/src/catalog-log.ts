@@ -132,6 +132,7 @@ export class CatalogLog {
    * @param living a revocation waits for these nodes, too
    */
   async change(change: SharedChange, living: () => readonly Member[] = () => []): Promise<void> {
+    this.#reader.requireReadable();
     const opId = randomUUID().replaceAll("-", "");
     const { promise, resolve } = Promise.withResolvers<AppliedChange | undefined>();
     let isOver = false;

@@ -163,6 +163,7 @@ export class Cluster implements ReplicatedLog {
     this.#shardCalls = new ShardCalls(
       this.identity.secret,
       (entry) => this.servingNodes(entry),
+      () => this.living(),
       () => this.#catalog.position,
     );
     const move = (internalId: string, replicas: readonly string[]) =>
@@ -259,10 +260,11 @@ export class Cluster implements ReplicatedLog {
 
   // ---- Writing
 
-  write(internalId: string, request: LoggedRequest): Promise<Written> {
+  async write(internalId: string, request: LoggedRequest): Promise<Written> {
     const diverged = this.#divergence.errorOf(internalId);
-    if (diverged !== undefined) return Promise.reject(diverged);
-    if (this.#isStopped) return Promise.reject(stopping());
+    if (diverged !== undefined) throw diverged;
+    if (this.#isStopped) throw stopping();
+    this.#readers[this.#logOf(internalId)]?.requireReadable();
     return this.#groups.write(internalId, request);
   }
 
@@ -632,19 +634,25 @@ export class Cluster implements ReplicatedLog {
     return this.#replica.shardsOf(name) ?? (entry === undefined ? [] : [entry]);
   }
 
+  /** The nodes that know changes of the catalog which this one has not applied yet, or cannot read. */
+  ahead(): Member[] {
+    const { position } = this.#replica.catalogPlace();
+    return this.living().filter(({ catalog }) => catalog[0] > position);
+  }
+
   ask(shard: CatalogEntry, call: ShardCall, limits: CallLimits): Promise<unknown> {
     return this.#shardCalls.ask(shard, call, limits);
   }
 
   /** Answers another node for a shard. */
-  answer(internalId: string, body: Uint8Array): Promise<Buffer> {
+  answer(internalId: string, body: Uint8Array, signal: AbortSignal): Promise<Buffer> {
     const node = {
       replica: this.#replica,
       catalogReached: (position: number) => this.#catalog.reached(position),
       serves: (id: string) => this.#replica.serves(id) && !this.#healing.isWanted(id),
       damaged: (id: string, error: QuiverError) => this.damaged(id, error),
     };
-    return answerCall(node, internalId, body);
+    return answerCall(node, internalId, body, signal);
   }
 
   get replica(): Replica {

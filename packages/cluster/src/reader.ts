@@ -7,6 +7,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type ConsumerMessages, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { Connection } from "./connection.ts";
 
 /** Messages that are applied together. */
@@ -30,7 +31,9 @@ export class StreamReader {
   #isFailing = false;
   #done: Promise<void> = Promise.resolve();
   /** Calls that wait for a position, and which. */
-  #waiting: { position: number; resolve: () => void }[] = [];
+  #waiting: { position: number; resolve: () => void; reject: (error: QuiverError) => void }[] = [];
+  /** Why this program cannot read on. */
+  #tooNew: QuiverError | undefined;
 
   /**
    * @param after position of the last message that was applied
@@ -67,10 +70,16 @@ export class StreamReader {
     this.#done = this.#read();
   }
 
-  /** Resolves when all messages up to a position are applied, which can be never. */
+  /** Resolves when all messages up to a position are applied, which can be never. @throws not_ready where this program cannot read on */
   reached(position: number): Promise<void> | undefined {
     if (position <= this.position) return undefined;
-    return new Promise((resolve) => this.#waiting.push({ position, resolve }));
+    if (this.#tooNew !== undefined) return Promise.reject(this.#tooNew);
+    return new Promise((resolve, reject) => this.#waiting.push({ position, resolve, reject }));
+  }
+
+  /** @throws not_ready where this program cannot read on */
+  requireReadable(): void {
+    if (this.#tooNew !== undefined) throw this.#tooNew;
   }
 
   async stop(): Promise<void> {
@@ -102,6 +111,8 @@ export class StreamReader {
         }
       } catch (err) {
         this.#isFailing = true;
+        if (isQuiverError(err) && (err.code === "format_too_new" || err.details.must_be_updated === true))
+          this.#stopAt(err);
         if (!this.#isStopped) this.#log.warn({ stream: this.#stream, err }, "a stream is read again");
       }
       if (!this.#isStopped) await delay(againMs);
@@ -157,10 +168,20 @@ export class StreamReader {
     if (failure !== undefined) throw failure;
   }
 
+  /** Those who wait for what a later program has written go to another node. */
+  #stopAt(error: QuiverError): void {
+    const why = `This node reads no further. ${error.message} Until then, send the request to another node.`;
+    const details = { must_be_updated: true, retry_after_seconds: 1 };
+    // One that waits for the catalog has its error already.
+    this.#tooNew = error.code === "not_ready" ? error : new QuiverError("not_ready", why, details);
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#tooNew);
+  }
+
   /** Also for messages that need not be applied. */
   #advance(position: number): void {
     this.#next = Math.max(this.#next, position + 1);
     this.#isFailing = false;
+    this.#tooNew = undefined;
     const { reached = [], waiting = [] } = Object.groupBy(this.#waiting, (each) =>
       each.position <= position ? "reached" : "waiting",
     );

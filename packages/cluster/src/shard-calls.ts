@@ -39,6 +39,7 @@ type LineCall = { readonly id: string };
 export class ShardCalls {
   readonly #secret: string;
   readonly #servingNodes: (entry: CatalogEntry) => readonly Member[];
+  readonly #living: () => readonly Member[];
   readonly #catalogPosition: () => number;
   readonly #avoidedMs = new Map<string, number>();
   /** Addresses of nodes at which lines are open, by their ids. */
@@ -47,10 +48,12 @@ export class ShardCalls {
   constructor(
     secret: string,
     servingNodes: (entry: CatalogEntry) => readonly Member[],
+    living: () => readonly Member[],
     catalogPosition: () => number,
   ) {
     this.#secret = secret;
     this.#servingNodes = servingNodes;
+    this.#living = living;
     this.#catalogPosition = catalogPosition;
   }
 
@@ -67,60 +70,89 @@ export class ShardCalls {
       const url = this.#lines.get(id);
       if (call.method === "closeLines") this.#lines.delete(id);
       if (url === undefined) throw this.#unserved(entry, "what was read of it is no longer open");
-      return this.#send(url + path, body, limits, new AbortController().signal).catch((error: unknown) => {
-        throw isQuiverError(error) ? error : this.#unserved(entry, (error as Error).message);
-      });
+      // The lines are nowhere else.
+      return this.#first(entry, [url], (_, signal) => this.#send(url + path, body, limits, signal));
     }
     const now = performance.now();
     const isAvoided = ({ url }: Member) => (this.#avoidedMs.get(url) ?? 0) > now;
     const nodes = this.#servingNodes(entry).toSorted(
       (a, b) => Number(isAvoided(a)) - Number(isAvoided(b)) || Math.random() - 0.5,
     );
-    return this.#first(entry, nodes, async (url, signal) => {
+    const urls = nodes.map(({ url }) => url);
+    return this.#first(entry, urls, async (url, signal) => {
       const answer = await this.#send(url + path, body, limits, signal);
       if (call.method === "openLines") this.#lines.set((answer as LineCall).id, url);
       return answer;
     });
   }
 
-  /** The first answer of the nodes, each of which is asked when those before it have failed, or take long. */
+  /** The first answer of some nodes, each of which is asked when those before it have failed, or take long. They are waited for while they live. */
   async #first(
     entry: CatalogEntry,
-    nodes: readonly Member[],
+    urls: readonly string[],
     send: (url: string, signal: AbortSignal) => Promise<unknown>,
   ): Promise<unknown> {
     const done = new AbortController();
     let failure: unknown;
-    const running = new Set<Promise<{ answer: unknown } | undefined>>();
+    const running = new Map<string, Promise<{ answer: unknown } | undefined>>();
+    /** Of those that are asked, or none if that takes so long. */
+    const next = async () => {
+      const { promise: late, resolve } = Promise.withResolvers<undefined>();
+      const timer = setTimeout(() => resolve(undefined), hedgeMs);
+      try {
+        return await Promise.race([...running.values(), late]);
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    const ask = (url: string) => {
+      const asked = send(url, done.signal).then(
+        (answer) => {
+          running.delete(url);
+          return { answer };
+        },
+        (error: unknown) => {
+          running.delete(url);
+          // What the node says is the answer; a node that says nothing is another matter.
+          if (error instanceof Cancelled || (isQuiverError(error) && error.code !== "shutting_down"))
+            throw error;
+          if (!done.signal.aborted) this.#avoid(url);
+          failure = error;
+          return undefined;
+        },
+      );
+      running.set(url, asked);
+    };
     try {
-      for (const { url } of nodes) {
-        const asked = send(url, done.signal).then(
-          (answer) => ({ answer }),
-          (error: unknown) => {
-            // What the node says is the answer; a node that says nothing is another matter.
-            if (isQuiverError(error) && error.code !== "shutting_down") throw error;
-            if (!done.signal.aborted) this.#avoidedMs.set(url, performance.now() + avoidedMs);
-            failure = error;
-            running.delete(asked);
-            return undefined;
-          },
-        );
-        running.add(asked);
-        const found = await Promise.race([...running, delay(hedgeMs, undefined, { signal: done.signal })]);
+      for (const url of urls) {
+        ask(url);
+        const found = await next();
         if (found !== undefined) return found.answer;
       }
       while (running.size > 0) {
-        const found = await Promise.race(running);
+        const found = await next();
         if (found !== undefined) return found.answer;
+        const living = this.#living().map(({ url }) => url);
+        if (running.size > 0 && ![...running.keys()].some((url) => living.includes(url)))
+          throw this.#unserved(entry, "the node that was asked does not answer");
       }
     } finally {
-      for (const each of running) each.catch(() => {});
-      done.abort();
+      // One that is paused looks alive for some seconds.
+      for (const [url, each] of running) {
+        each.catch(() => {});
+        this.#avoid(url);
+      }
+      // An abort makes errors with stacks: a tenth of a call, which most need not pay.
+      if (running.size > 0) done.abort();
     }
     throw this.#unserved(
       entry,
       failure === undefined ? "no node that lives has it" : String((failure as Error).message),
     );
+  }
+
+  #avoid(url: string): void {
+    this.#avoidedMs.set(url, performance.now() + avoidedMs);
   }
 
   #unserved({ definition, replicas = [] }: CatalogEntry, why: string): QuiverError {
@@ -146,6 +178,9 @@ export class ShardCalls {
     return answer.value;
   }
 }
+
+/** Nobody waits for the answer any longer. */
+class Cancelled extends Error {}
 
 const agents = { "http:": new Agent({ keepAlive: true }), "https:": new SecureAgent({ keepAlive: true }) };
 
@@ -189,7 +224,7 @@ async function post(
   };
   let current: ClientRequest | undefined;
   send(false);
-  const cancel = () => current?.destroy(new Error("nobody waits for the answer any longer"));
+  const cancel = () => current?.destroy(new Cancelled());
   const timer = timeoutMs === undefined ? undefined : setTimeout(cancel, Math.max(1, Math.ceil(timeoutMs)));
   signal?.addEventListener("abort", cancel, { once: true });
   try {
@@ -210,11 +245,17 @@ export type Answering = {
 };
 
 /** Answers a call of another node. @throws not_ready if this one does not serve the shard, or no longer: others may */
-export async function answerCall(node: Answering, internalId: string, body: Uint8Array): Promise<Buffer> {
+export async function answerCall(
+  node: Answering,
+  internalId: string,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<Buffer> {
   const { call, timeoutMs, catalog } = deserialize(body) as Asked;
   await Promise.race([node.catalogReached(catalog), delay(hedgeMs, undefined, { ref: false })]);
   try {
-    const value = await node.replica.answer(internalId, call, timeoutMs === undefined ? {} : { timeoutMs });
+    const limits = { signal, ...(timeoutMs !== undefined && { timeoutMs }) };
+    const value = await node.replica.answer(internalId, call, limits);
     return serialize({ value } satisfies Answer);
   } catch (thrown) {
     const error = isQuiverError(thrown, "data_corrupted") ? node.damaged(internalId, thrown) : thrown;

@@ -105,6 +105,11 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
   test("[Y17] a paused node, and then a dead one, fail no search while others have its shards", async () => {
     const expected = await found(0, "sharded");
     cluster.nodes[2].pause();
+    // A second for the first call that meets it: an explained search asks each shard three times, and its texts.
+    const begun = performance.now();
+    const explained = await ask(0, "POST", `${path("sharded")}/search/hybrid`, { ...search, explain: true });
+    expect(explained.status, JSON.stringify(explained.json)).toBe(200);
+    expect(performance.now() - begun).toBeLessThan(2_500);
     for (let i = 0; i < 12; i++) expect(await found(i % 2, "sharded")).toEqual(expected);
     cluster.nodes[2].resume();
     await cluster.nodes[1].stop("SIGKILL");
@@ -112,9 +117,9 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
     await cluster.nodes[2].stop("SIGKILL");
     // The node that is left lacks about a third of the shards, and has the others.
     // Some shards are nowhere: the error names one of them. Others can still be read.
-    const search = await ask(0, "POST", `${path("sharded")}/vectors/count`, {});
-    expect(search.status).toBe(503);
-    expect(search.json.error).toMatchObject({
+    const counted = await ask(0, "POST", `${path("sharded")}/vectors/count`, {});
+    expect(counted.status).toBe(503);
+    expect(counted.json.error).toMatchObject({
       code: "not_ready",
       message: expect.stringMatching(/^The shard \d+ of the collection 'sharded' is served by no node/),
       details: { collection: "sharded", shard: expect.any(Number) },
@@ -126,6 +131,43 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
     for (const i of [1, 2]) cluster.nodes[i].start();
     for (const i of [1, 2]) await cluster.nodes[i].ready();
     for (const i of [0, 1, 2]) expect(await found(i, "sharded")).toEqual(expected);
+  });
+
+  test("[Y17] what only a paused node has is refused with the name of the shard, soon", async () => {
+    const config = { shards: 6, replication_factor: 1 };
+    const body = { name: "solo", tf_idf_options: { enabled: true }, config };
+    expect((await ask(0, "POST", "/vectordb/collections", body)).status).toBe(201);
+    const vectors = Array.from({ length: 60 }, (_, i) => ({ id: `r${i}`, text: "a" }));
+    expect((await ask(0, "POST", `${path("solo")}/streaming/upsert`, { vectors })).status).toBe(200);
+    const { json } = await ask(0, "GET", "/cluster/status");
+    type Held = { name: string; replicas: string[] };
+    const held = (json.collections as Held[]).filter(({ name }) => name.startsWith("solo#"));
+    const victim = cluster.nodes.findIndex(({ name }) => held.some(({ replicas }) => replicas[0] === name));
+    const asked = cluster.nodes.findIndex(
+      ({ name }, i) => i !== victim && held.some(({ replicas }) => replicas[0] === name),
+    );
+    cluster.nodes[victim].pause();
+    try {
+      const begun = performance.now();
+      const answers = await Promise.all([
+        ask(asked, "POST", `${path("solo")}/vectors/count`, {}),
+        ask(asked, "GET", path("solo")),
+        ...vectors.slice(0, 20).map(({ id }) => ask(asked, "GET", `${path("solo")}/vectors/${id}`)),
+      ]);
+      expect(performance.now() - begun).toBeLessThan(15_000);
+      const failed = answers.filter(({ status }) => status !== 200);
+      expect(failed.length).toBeGreaterThan(2);
+      for (const {
+        status,
+        json: { error },
+      } of failed) {
+        expect([status, error.code]).toEqual([503, "not_ready"]);
+        expect(error.message).toMatch(/^The shard \d of the collection 'solo' is served by no node/);
+      }
+    } finally {
+      cluster.nodes[victim].resume();
+    }
+    await expect.poll(async () => (await ask(asked, "DELETE", path("solo"))).status).toBe(204);
   });
 
   test("[Y6] a node that has lost its disk gets its shards again, and all replicas are equal", async () => {

@@ -54,10 +54,14 @@ export class ClusterSide {
   answersNode(request: IncomingMessage, response: ServerResponse): boolean {
     const [, internalId] = ofShard.exec(request.url ?? "") ?? [];
     if (internalId === undefined || request.method !== "POST") return false;
+    const gone = new AbortController();
+    response.once("close", () => {
+      if (!response.writableFinished) gone.abort();
+    });
     void (async () => {
       try {
         this.#requireNode(request);
-        const answer = await this.#cluster.answer(internalId, await bytesOf(request));
+        const answer = await this.#cluster.answer(internalId, await bytesOf(request), gone.signal);
         response.writeHead(200, {
           "content-type": "application/octet-stream",
           "content-length": answer.length,
@@ -77,7 +81,12 @@ export class ClusterSide {
     const name = collectionOf(request.url ?? "");
     if (name === undefined || request.headers[hopHeader] !== undefined) return false;
     const entries = this.#cluster.entriesOf(name);
-    if (entries.length === 0) return false;
+    if (entries.length === 0) {
+      // Another node may know it: this one is late, or its program cannot read what a later one writes.
+      const ahead = this.#reachable(this.#cluster.ahead())[0];
+      if (ahead !== undefined) this.#to(ahead)(request, response);
+      return ahead !== undefined;
+    }
     // Of several shards, one is enough: others are asked for theirs.
     const [entry] = entries;
     const isServed = entries.some(({ internalId }) => this.#cluster.serves(internalId));
@@ -97,11 +106,15 @@ export class ClusterSide {
 
   /** The other nodes that serve a collection, or one of its shards, and can be reached. */
   #ableNodes(entries: readonly CatalogEntry[]): Member[] {
-    const now = performance.now();
     const nodes = new Map(
       entries.flatMap((entry) => this.#cluster.servingNodes(entry).map((member) => [member.node, member])),
     );
-    return [...nodes.values()].filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
+    return this.#reachable([...nodes.values()]);
+  }
+
+  #reachable(nodes: readonly Member[]): Member[] {
+    const now = performance.now();
+    return nodes.filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
   }
 
   /** The answers of other nodes to a request of this one; of those that can be reached. */

@@ -327,12 +327,17 @@ export class OpenCollection {
     return this.#state.read((readTxn) => readPlace(readTxn));
   }
 
-  /** The replicated log has written a version, defined or deleted indexes, and committed transactions of other nodes. */
+  /**
+   * The replicated log has written a version, defined or deleted indexes, and committed transactions of other nodes.
+   * @param definedPosition the last at which any node has defined or deleted an index; 0: none
+   */
   followed(
+    definedPosition: number,
     version: number,
     indexes: readonly IndexKind[],
     committed: readonly (readonly [id: string, version: number])[],
   ): void {
+    if (definedPosition > 0) this.#state.definedPosition = definedPosition;
     this.#state.wrote(version);
     this.#parts.earlier.mayHaveHistory();
     for (const [id, at] of committed) this.#parts.transactions.committed(id, at);

@@ -259,6 +259,7 @@ export class DatabaseReplica implements Replica {
   ): Promise<readonly AppliedMessage[]> {
     const applied = await this.#parts.writer.apply(collection.entry.internalId, messages);
     let version = 0;
+    let definedPosition = 0;
     const indexes: IndexKind[] = [];
     const committed: [string, number][] = [];
     for (const [i, { outcomes }] of applied.entries())
@@ -266,11 +267,12 @@ export class DatabaseReplica implements Replica {
         if (!outcome.ok) continue;
         version = Math.max(version, outcome.version);
         const request = messages[i].requests[j];
+        if ("index" in request) definedPosition = messages[i].position;
         if (isOwn(messages[i].opId)) continue;
         if ("index" in request) indexes.push(request.index);
         if (request.kind === "commit") committed.push([request.transactionId, outcome.version]);
       }
-    if (collection.isOpen) collection.followed(version, indexes, committed);
+    if (collection.isOpen) collection.followed(definedPosition, version, indexes, committed);
     return applied;
   }
 

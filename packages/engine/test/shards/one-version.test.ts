@@ -98,3 +98,34 @@ test("[Y16] a batch and a commit over all shards are never half visible, while n
   expect(written).toBeGreaterThan(20);
   for (const kind of Object.keys(reads)) expect(searched[kind], kind).toBeGreaterThan(10);
 }, 30_000);
+
+test("[Y16] transactions and indexes are known to all shards as soon as to the node that was asked, whoever lags", async () => {
+  log.beforeApply = async () => {};
+  const [first] = log.databases;
+  await first.createCollection({
+    name: "late",
+    dense_vector: { enabled: true, dimension: 3, auto_create_index: true },
+    tf_idf_options: { enabled: true },
+    store_raw_text: true,
+    config: { shards: 5 },
+  });
+  log.beforeApply = async (node) => {
+    if (node !== "n0") await delay(300);
+  };
+  const collection = first.collection("late");
+  const { transaction_id: id } = await collection.beginTransaction();
+  const transaction = collection.transaction(id);
+  expect((await transaction.flatStatus()).status).toBe("not_started");
+  await transaction.upsert(batch(1));
+  await transaction.commit();
+  const { version_number } = await collection.currentVersion();
+  expect((await transaction.flatStatus()).stats.version_created).toBe(version_number);
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  expect(Object.keys(await collection.indexes()).sort()).toEqual(["dense", "tf-idf"]);
+  await collection.deleteIndex("tf-idf");
+  await collection.createIndex("tf-idf", { name: "t", sample_threshold: 100, k1: 1.2, b: 0.75 });
+  expect((await collection.search("text", { query: "word", top_k: 100 })).results).toHaveLength(24);
+  await collection.createMetadataIndex("generation", { type: "number" });
+  expect((await collection.metadataIndexes()).indexes.map(({ field }) => field)).toEqual(["generation"]);
+  expect(await collection.count({ filter: { generation: 1 } })).toEqual({ count: 24 });
+});

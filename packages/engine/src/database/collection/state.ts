@@ -80,6 +80,9 @@ export class CollectionState {
   indexer: Indexer | null = null;
   /** The newest version that this process has written. */
   writtenVersion = 0;
+  /** Of a replicated log: what the store has applied at least, and where indexes were defined or deleted last. */
+  appliedPosition = 0;
+  definedPosition = 0;
   /** The definitions of indexes; undefined after a change, until they are read. A read transaction for each search would cost 10 µs. */
   definitions: Readonly<IndexDefinitions> | undefined;
   /** What other shards of the collection may ask for. */

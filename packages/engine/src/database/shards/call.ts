@@ -8,6 +8,8 @@ export type ShardOptions = {
   readonly atVersion?: number;
   /** A version that the shard must have reached; absent: any. */
   readonly notBefore?: number;
+  /** A position of the log that the shard must have applied: not all that it writes makes a version. Absent: any. */
+  readonly applied?: number;
   /** Whether `atVersion` may be an earlier one, which is opened where it is no longer served. */
   readonly isPast?: boolean;
   /** The records that the caller sees; absent: all. */

@@ -15,6 +15,7 @@ import type { RecordChange } from "../../collection/change-matching.ts";
 import { requireChangeable } from "../../collection/change-matching.ts";
 import { denseAt, storedAt } from "../../collection/history.ts";
 import { KeyFilter } from "../../collection/key-filter.ts";
+import { readPlace } from "../../collection/place.ts";
 import { ordinalOf, type StoredBytes, type StoredVector } from "../../collection/reading.ts";
 import { operationBytes, RecordReader, writeCondition } from "../../collection/record.ts";
 import { bornOf } from "../../collection/shard.ts";
@@ -351,6 +352,19 @@ async function reached(state: CollectionParts["state"], version: number, deadlin
   state.markSeen(version);
 }
 
+/** Resolves when a shard has applied the log up to a position. */
+async function reachedPosition(
+  state: CollectionParts["state"],
+  position: number,
+  deadline: Deadline,
+): Promise<void> {
+  while (state.appliedPosition < position) {
+    deadline.check();
+    state.appliedPosition = state.read((readTxn) => readPlace(readTxn).position);
+    if (state.appliedPosition < position) await state.nextWrite(waitMs, deadline);
+  }
+}
+
 /** Plans a request, and runs its queries on a view. @param runOf what is done with each, of the plan and the view */
 async function searching(
   parts: CollectionParts,
@@ -383,13 +397,14 @@ export async function runInShard(
   { method, args, options }: ShardCall,
   limits: CallLimits,
 ): Promise<unknown> {
-  const { atVersion, notBefore = 0, isPast = false, keyFilter } = options;
+  const { atVersion, notBefore = 0, applied = 0, isPast = false, keyFilter } = options;
   const key = keyFilter === undefined ? null : new KeyFilter(keyFilter);
   const run = (shardMethods as Record<string, Shape[string]>)[method];
   invariant(run !== undefined, `a shard has no method '${method}'`);
   const { state } = parts;
   return state.gate.pass(async () => {
     const deadline = Deadline.of({ ...limits, atVersion });
+    await reachedPosition(state, applied, deadline);
     await reached(state, notBefore, deadline);
     if (atVersion === undefined) return run(parts, args as never, deadline, key);
     try {

@@ -135,7 +135,7 @@ function furthestBehind(all: readonly (TransactionStatus | FlatTransactionStatus
 function transactionOf(shards: Shards, id: string): Transaction {
   const own = () => shards.home.calls.transaction(id);
   const status = async (isFlat: boolean) =>
-    furthestBehind(await shards.all("status", { id, isFlat }, Deadline.none));
+    furthestBehind(await shards.all("status", { id, isFlat }, Deadline.none, latest(shards)));
   return {
     id,
     add: (vector, options) => own().add(vector, options),
@@ -360,9 +360,9 @@ export function shardedCalls(shards: Shards): CollectionCalls {
     createMetadataIndex: (field, request, given) => home().createMetadataIndex(field, request, given),
     deleteMetadataIndex: (field, given) => home().deleteMetadataIndex(field, given),
     indexes: (async () =>
-      unitedIndexes(await shards.all("indexes", undefined as never, Deadline.none))) as never,
+      unitedIndexes(await shards.all("indexes", undefined as never, Deadline.none, latest(shards)))) as never,
     metadataIndexes: (async () => {
-      const all = await shards.all("metadataIndexes", undefined as never, Deadline.none);
+      const all = await shards.all("metadataIndexes", undefined as never, Deadline.none, latest(shards));
       const indexes = all[0].indexes.map(({ status: _, ...definition }) => ({
         ...definition,
         status: unitedStatus(
@@ -373,7 +373,7 @@ export function shardedCalls(shards: Shards): CollectionCalls {
     }) as never,
     async measureRecall(given, call) {
       const sample = Math.ceil((given?.sample ?? limits.recallSampleDefault) / shards.count);
-      const all = await shards.all("measureRecall", { ...given, sample }, options(call));
+      const all = await shards.all("measureRecall", { ...given, sample }, options(call), latest(shards));
       const queries = all.reduce((sum, each) => sum + each.queries, 0);
       const mean = (of: (each: (typeof all)[number]) => number) =>
         queries === 0 ? of(all[0]) : all.reduce((sum, each) => sum + of(each) * each.queries, 0) / queries;
@@ -388,7 +388,7 @@ export function shardedCalls(shards: Shards): CollectionCalls {
       };
     },
     async indexed() {
-      await shards.all("indexed", undefined as never, Deadline.none);
+      await shards.all("indexed", undefined as never, Deadline.none, latest(shards));
     },
     async check() {
       // A node runs one check at a time.
@@ -399,7 +399,7 @@ export function shardedCalls(shards: Shards): CollectionCalls {
     },
     describe: () => described(shards),
     async load(given) {
-      return unitedDetails(await shards.all("load", undefined as never, options(given)));
+      return unitedDetails(await shards.all("load", undefined as never, options(given), latest(shards)));
     },
     async unload() {
       await shards.all("unload", undefined as never, Deadline.none);
@@ -422,7 +422,7 @@ export async function mergeShards(
     given,
     (_, deadline) => {
       const of = (number: number) => ({ copyId: shardIdOf(copyId, number), request });
-      return shards.all("merged", of, deadline);
+      return shards.all("merged", of, deadline, newest(shards));
     },
     (parts) => toldOf(parts, request),
   );
@@ -482,6 +482,12 @@ export function restrictedShardedCalls(shards: Shards, filter: Filter): Restrict
 /** A shard is asked when it has what this node's clients have seen. */
 const newest = (shards: Shards): ShardOptions => ({ notBefore: shards.home.parts.state.seenVersion });
 
+/** The same, with what makes no version: transactions that are open, and definitions of indexes. */
+const latest = (shards: Shards): ShardOptions => ({
+  ...newest(shards),
+  applied: shards.home.place.position,
+});
+
 async function isThere(read: () => Promise<unknown>): Promise<boolean> {
   try {
     await read();
@@ -493,7 +499,7 @@ async function isThere(read: () => Promise<unknown>): Promise<boolean> {
 }
 
 const described = async (shards: Shards): Promise<CollectionDetail> =>
-  unitedDetails(await shards.all("describe", undefined as never, Deadline.none, newest(shards)));
+  unitedDetails(await shards.all("describe", undefined as never, Deadline.none, latest(shards)));
 
 function unitedDetails(all: readonly CollectionDetail[]): CollectionDetail {
   const sum = (of: (detail: CollectionDetail) => number) => all.reduce((total, each) => total + of(each), 0);

@@ -92,7 +92,9 @@ export class Shards {
     };
     const local = this.#access.local(entry);
     const answer =
-      local === undefined ? this.#access.remote(entry, call, deadline) : local.ask(call, deadline.limits);
+      local === undefined
+        ? deadline.race(this.#access.remote(entry, call, deadline))
+        : local.ask(call, deadline.limits);
     return (await answer) as ShardAnswer<M>;
   }
 
@@ -134,12 +136,13 @@ export class Shards {
     act: (options: ShardOptions & { readonly atVersion: number }, deadline: Deadline) => Promise<T>,
   ): Promise<T> {
     const deadline = Deadline.of(options);
-    if (version !== undefined) return act({ atVersion: version, isPast: true }, deadline);
     const { exact, parts } = this.home;
+    const applied = parts.state.definedPosition;
+    if (version !== undefined) return act({ atVersion: version, applied, isPast: true }, deadline);
     let atVersion = exact.newest;
     for (let attempt = 1; ; attempt++) {
       try {
-        const answer = await act({ atVersion }, deadline);
+        const answer = await act({ atVersion, applied }, deadline);
         // What was answered once is the least that later reads see.
         parts.state.markSeen(atVersion);
         return answer;
