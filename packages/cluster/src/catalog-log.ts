@@ -42,6 +42,7 @@ export class CatalogLog {
   readonly history = new PlaceHistory();
   #isStopped = false;
   #isFailing = false;
+  #knownPosition = 0;
   /** Position of the last state in the log, once it is known. */
   #statePosition: number | undefined;
   #shortenedMs = Number.NEGATIVE_INFINITY;
@@ -70,6 +71,11 @@ export class CatalogLog {
     return this.#reader.position;
   }
 
+  /** Position of the last change of which something may be known here: one that is being made is seen before it is whole. */
+  get knownPosition(): number {
+    return Math.max(this.position, this.#knownPosition);
+  }
+
   reached(position: number): Promise<void> | undefined {
     return this.#reader.reached(position);
   }
@@ -94,6 +100,7 @@ export class CatalogLog {
       throw new Error("the log of the catalog does not begin at its beginning, and has no state");
     const { position } = this.#replica.catalogPlace();
     if (state.position <= position) return position;
+    this.#knownPosition = state.position;
     await this.#replica.receiveCatalog(state);
     this.history.add(this.#replica.catalogPlace());
     this.#log.info({ position: state.position }, "the catalog was taken from its last state");
@@ -169,6 +176,7 @@ export class CatalogLog {
     for (const message of messages.filter(({ subject }) => subject === catalogSubject)) {
       // One that cannot be read is read again.
       const { opId, change, crc32 } = decodeChange(message.data, message.seq);
+      this.#knownPosition = message.seq;
       // Trouble of this node decides nothing: it is tried again until it works.
       for (;;) {
         if (this.#isStopped) return;

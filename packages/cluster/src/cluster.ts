@@ -19,12 +19,14 @@ import {
   collectionIdOf,
   decodeMessage,
   type LoggedRequest,
+  nameOf,
   type OrderedMessage,
   type Place,
   type Replica,
   type ReplicatedLog,
   type ShardCall,
   type SharedChange,
+  shardIdOf,
   type Written,
 } from "@quiverdb/engine/database/replication";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
@@ -164,7 +166,7 @@ export class Cluster implements ReplicatedLog {
       this.identity.secret,
       (entry) => this.servingNodes(entry),
       () => this.living(),
-      () => this.#catalog.position,
+      () => this.#catalog.knownPosition,
     );
     const move = (internalId: string, replicas: readonly string[]) =>
       this.#catalog.change({ kind: "setReplicas", internalId, replicas });
@@ -247,21 +249,29 @@ export class Cluster implements ReplicatedLog {
     return first - 1;
   }
 
-  #diverge(internalId: string, why: string): void {
-    const name = this.#nameOf(internalId);
-    const err = this.#divergence.add(internalId, name, why);
+  /** @param id of a collection, which all its shards share, or of one of them */
+  #diverge(id: string, why: string): void {
+    const collectionId = collectionIdOf(id);
+    const name = this.#nameOf(collectionId);
+    const err = this.#divergence.add(collectionId, name, why);
     if (err !== undefined)
-      this.#options.log.error({ collection: name, store: internalId, err }, "replicas differ");
+      this.#options.log.error({ collection: name, store: collectionId, err }, "replicas differ");
   }
 
-  #nameOf(internalId: string): string | undefined {
-    return this.#replica.entryById(internalId)?.definition.name;
+  #divergenceOf(internalId: string): QuiverError | undefined {
+    return this.#divergence.errorOf(collectionIdOf(internalId));
+  }
+
+  /** The name of a collection, or of a shard. @param id of either */
+  #nameOf(id: string): string | undefined {
+    const entry = this.#replica.entryById(id) ?? this.#replica.entryById(shardIdOf(id, 0));
+    return entry && (entry.internalId === id ? entry.definition.name : nameOf(entry.definition));
   }
 
   // ---- Writing
 
   async write(internalId: string, request: LoggedRequest): Promise<Written> {
-    const diverged = this.#divergence.errorOf(internalId);
+    const diverged = this.#divergenceOf(internalId);
     if (diverged !== undefined) throw diverged;
     if (this.#isStopped) throw stopping();
     this.#readers[this.#logOf(internalId)]?.requireReadable();
@@ -277,7 +287,8 @@ export class Cluster implements ReplicatedLog {
         subject,
         opId,
         bytes,
-        this.#catalog.position,
+        // There is a collection that this node may write before the others have made it.
+        this.#catalog.knownPosition,
         () => message.isOver || this.#isStopped,
       );
     } catch (error) {
@@ -360,7 +371,7 @@ export class Cluster implements ReplicatedLog {
     const answer = (error: unknown) => {
       for (const { opId } of messages) this.#take(internalId, opId)?.failed(error);
     };
-    const diverged = this.#divergence.errorOf(internalId);
+    const diverged = this.#divergenceOf(internalId);
     if (diverged !== undefined) return answer(diverged);
     const entry = this.#replica.entryById(internalId);
     if (entry === undefined)
@@ -531,11 +542,14 @@ export class Cluster implements ReplicatedLog {
     const own = this.#catalog.history.at(catalog[0]);
     if (own !== undefined && own !== catalog[1])
       this.#diverge("catalog", `this node and '${node}' differ at position ${catalog[0]}`);
-    for (const [internalId, [position, hash]] of Object.entries(places)) {
-      const known = this.#histories.get(internalId)?.at(position);
-      if (known !== undefined && known !== hash)
-        this.#diverge(internalId, `this node and '${node}' differ at position ${position}`);
-    }
+    // All shards of a collection read one log, so all pass its positions with the same hashes.
+    const told = Map.groupBy(Object.entries(places), ([internalId]) => collectionIdOf(internalId));
+    for (const [internalId, history] of this.#histories)
+      for (const [, [position, hash]] of told.get(collectionIdOf(internalId)) ?? []) {
+        const known = history.at(position);
+        if (known !== undefined && known !== hash)
+          this.#diverge(internalId, `this node and '${node}' differ at position ${position}`);
+      }
   }
 
   living(): Member[] {
@@ -725,7 +739,7 @@ export class Cluster implements ReplicatedLog {
 
   status(): ClusterStatus {
     const collections = this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
-      const diverged = this.#divergence.errorOf(internalId);
+      const diverged = this.#divergenceOf(internalId);
       return {
         name: definition.name,
         log: this.#logOf(internalId),

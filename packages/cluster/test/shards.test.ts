@@ -86,6 +86,51 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
       expect((await ask(0, "POST", "/vectordb/collections", { ...limited, config })).status).toBe(400);
   });
 
+  test.each([1, 3])(
+    "[Y1] [Y15] what is written to %i shards while nodes still make them is in all of them",
+    async (shards) => {
+      for (let k = 0; k < 4; k++) {
+        const name = `young${shards}-${k}`;
+        let written = 0;
+        let isOver = false;
+        // Without a position, as clients do that know the collection from elsewhere.
+        const writer = async (node: number) => {
+          for (let i = 0, done = 0; done < 6 && !isOver; i++) {
+            const vectors = Array.from({ length: 12 }, (_, j) => ({
+              id: `${node}-${i}-${j}`,
+              dense_values: [i, j],
+            }));
+            const { status } = await fetch(`${cluster.urls[node]}${path(name)}/streaming/upsert`, {
+              method: "POST",
+              headers: { "content-type": "application/json" },
+              body: JSON.stringify({ vectors }),
+            });
+            if (status !== 200) continue;
+            done++;
+            written += vectors.length;
+          }
+        };
+        const writers = [writer(1), writer(2)];
+        try {
+          const created = await ask(0, "POST", "/vectordb/collections", {
+            name,
+            dense_vector: { enabled: true, dimension: 2, auto_create_index: true },
+            config: { shards, replication_factor: shards === 1 ? 3 : 1 },
+          });
+          expect(created.status, JSON.stringify(created.json)).toBe(201);
+          await Promise.all(writers);
+        } finally {
+          isOver = true;
+        }
+        for (const node of [0, 1, 2])
+          expect((await ask(node, "POST", `${path(name)}/vectors/count`, {})).json).toEqual({
+            count: written,
+          });
+        expect((await ask(0, "DELETE", path(name))).status).toBe(204);
+      }
+    },
+  );
+
   test("[Y11] what one node alone holds is in every node's list of the loaded", async () => {
     const single = {
       name: "single",

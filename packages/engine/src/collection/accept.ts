@@ -118,6 +118,8 @@ export function accept(
     case "change":
       requireUnchanged(reader, readConditions(request.batch));
       if (maxVectors !== null) requireRoom(request.batch, exists, roomFor, maxVectors);
+      // Nothing was found to change; that is the answer for whoever sends it again.
+      if (readOperations(request.batch).next().done === true) return null;
       return { kind: "change", batch: request.batch };
     case "deleteMatching":
     case "updateMatching":

@@ -129,6 +129,9 @@ export function defineCollection(request: CreateCollection): CollectionDefinitio
 /** The name of a collection, also of one of its shards. */
 export const nameOf = ({ name }: Pick<CollectionDefinition, "name">): string => name.split("#", 1)[0];
 
+/** Whether a name is that of a shard, which no caller gives. */
+export const isOfShard = (name: string): boolean => name.includes("#");
+
 /** The definition of one of the shards of a collection. */
 export const ofShard = (
   definition: CollectionDefinition,

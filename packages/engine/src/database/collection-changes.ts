@@ -20,6 +20,7 @@ import {
   checkCollectionName,
   collectionIdOf,
   defineCollection,
+  isOfShard,
   nameOf,
   summaryOf,
 } from "../collection/definition.ts";
@@ -109,6 +110,7 @@ export class CollectionChanges {
   /** @param answer that is stored with the deletion */
   async delete(name: string, answer: CatalogAnswer | undefined): Promise<void> {
     this.#requireNoAliasOf(name);
+    if (isOfShard(name)) this.#collections.findGiven(name);
     const aside = this.#collections.quarantined.get(name);
     // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
     if (aside !== undefined && aside.entry === undefined) throw aside.error;
@@ -158,7 +160,8 @@ export class CollectionChanges {
         "an alias",
         `'${collection.slice(0, 300)}' is an alias itself, of '${aliases.get(collection)}'; give the collection's name.`,
       );
-    if (!this.#collections.isTaken(collection)) this.#collections.find(collection);
+    if (isOfShard(collection) || !this.#collections.isTaken(collection))
+      this.#collections.findGiven(collection);
     if (aliases.size >= limits.aliasesMax && !aliases.has(alias))
       throw fieldError(
         "alias",
@@ -241,8 +244,15 @@ export class CollectionChanges {
   async #delete(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
     const aside = this.#collections.quarantined.get(name);
     const { elsewhere } = this.#collections;
+    const known = this.#collections.entryOf(name);
+    // All nodes refuse alike, whether they hold it or not. Of an entry that is damaged here, the id is not known.
+    if (known === undefined ? aside === undefined : known.internalId !== internalId)
+      throw new QuiverError(
+        "collection_not_found",
+        `The collection '${name}' was deleted or replaced meanwhile.`,
+      );
     if (aside !== undefined) return this.#collections.deleteQuarantined(aside, answer);
-    if (elsewhere.get(name)?.internalId === internalId) {
+    if (elsewhere.has(name)) {
       await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
       elsewhere.delete(name);
       return;
@@ -252,8 +262,6 @@ export class CollectionChanges {
       new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
     );
     const collection = this.#collections.find(name);
-    if (collection.entry.internalId !== internalId)
-      throw new QuiverError("collection_not_found", `The collection '${name}' was replaced meanwhile.`);
     this.#collections.served.delete(name);
     await this.#change(name, async () => {
       try {

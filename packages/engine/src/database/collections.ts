@@ -15,6 +15,7 @@ import {
   type CatalogAnswer,
   type CatalogEntry,
   type CollectionDefinition,
+  isOfShard,
   nameOf,
   ofShard,
   shardIdOf,
@@ -297,7 +298,8 @@ export class Collections {
 
   /** What a caller names: shards have names of their own, which nobody can give. @throws as `find` */
   findGiven(given: string): OpenCollection {
-    return this.find(given.replaceAll("#", "\u0000"));
+    if (isOfShard(given)) throw notFound(given);
+    return this.find(given);
   }
 
   /** The collection of a name or an alias. */
@@ -314,11 +316,7 @@ export class Collections {
         `This node does not hold the collection '${name}'; ${replicas.join(", ")} do. Send the request to one of them.`,
         { collection: name, replicas },
       );
-    throw new QuiverError(
-      "collection_not_found",
-      `There is no collection named '${name.slice(0, 300)}'. It is created by createCollection, POST /vectordb/collections.`,
-      { name: name.slice(0, 300) },
-    );
+    throw notFound(name);
   }
 
   /** The entry of a collection or an alias, also of one that is damaged or elsewhere. */
@@ -364,3 +362,10 @@ const newId = (): string => `c${randomBytes(12).toString("hex")}`;
 
 /** Findings per collection that are logged at a start. */
 const loggedMax = 20;
+
+const notFound = (name: string): QuiverError =>
+  new QuiverError(
+    "collection_not_found",
+    `There is no collection named '${name.slice(0, 300)}'. It is created by createCollection, POST /vectordb/collections.`,
+    { name: name.slice(0, 300) },
+  );

@@ -323,16 +323,22 @@ export class DatabaseReplica implements Replica {
 
   async receive(internalId: string, copy: AsyncIterable<Uint8Array>): Promise<void> {
     const { dataDir, collections } = this.#parts;
-    const entry = this.entryById(internalId);
-    if (entry === undefined)
+    const required = () => {
+      const entry = this.entryById(internalId);
+      if (entry !== undefined) return entry;
       throw new QuiverError("collection_not_found", `The catalog has no collection ${internalId}.`);
+    };
+    const entry = required();
     // Under another name it is an orphan, which the next start removes.
     const arriving = `${internalId}-arriving`;
     const directory = collectionDirectory(dataDir, arriving);
     removeCollectionDirectory(dataDir, arriving);
     try {
       await writeCopy(directory, copy);
+      required();
       await this.leave(internalId, new QuiverError("not_ready", "The collection is being received again."));
+      // It may have been deleted meanwhile, and its directory with it.
+      required();
       removeCollectionDirectory(dataDir, internalId);
       rmSync(`${directory}/lock.mdb`, { force: true });
       renameSync(directory, collectionDirectory(dataDir, internalId));
@@ -343,6 +349,10 @@ export class DatabaseReplica implements Replica {
     }
     const { name } = entry.definition;
     const collection = await collections.open(entry);
+    if (this.entryById(internalId) === undefined) {
+      await collections.remove(collection);
+      required();
+    }
     collections.quarantined.delete(name);
     collections.elsewhere.delete(name);
     collections.served.set(name, collection);

@@ -20,7 +20,7 @@ import type { ShardCall } from "./shards/call.ts";
 
 export type { CallLimits } from "../base/deadline.ts";
 export { isAlone, type LoggedRequest } from "../collection/accept.ts";
-export { type CatalogEntry, collectionIdOf } from "../collection/definition.ts";
+export { type CatalogEntry, collectionIdOf, nameOf, shardIdOf } from "../collection/definition.ts";
 export type { Place } from "../collection/place.ts";
 export { decodeMessage, encodeMessage, messageTooNew } from "../log/message.ts";
 export type { OrderedMessage } from "../log/ordered.ts";

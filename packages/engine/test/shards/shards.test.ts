@@ -335,6 +335,18 @@ test("[Y15] a write with a key is done once, a change by filter too", async () =
   await expect(other.deleteMatching({ filter: { size: 9 } }, options)).rejects.toMatchObject({
     code: "idempotency_key_reused",
   });
+  // What found nothing finds nothing when it is sent again, either.
+  for (const [i, collection] of [whole, sharded].entries()) {
+    const { version_number } = await collection.currentVersion();
+    const first = await collection.deleteMatching({ filter: { rare: 1 } }, { idempotencyKey: `none${i}` });
+    expect(first.deleted).toBe(0);
+    expect((await collection.currentVersion()).version_number).toBe(version_number);
+    await collection.upsert([{ ...again[0], id: "rare", metadata: { rare: 1 } }]);
+    const repeated = await collection.deleteMatching({ filter: { rare: 1 } }, { idempotencyKey: `none${i}` });
+    expect(repeated.deleted).toBe(0);
+    expect(await collection.has("rare")).toBe(true);
+    await collection.delete("rare");
+  }
 });
 
 test("[Y15] a transaction over all shards is one version, and refused as one", async () => {

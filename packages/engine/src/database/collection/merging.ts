@@ -124,7 +124,7 @@ export class Merging {
     const found = await this.#compare(copy, request, deadline);
     const { told, records } = toldOf([found], request);
     const batch = concatenated([found.conditions, found.batch]);
-    if (records === 0)
+    if (records === 0 && deadline.idempotencyKey === undefined)
       return this.#answer({ version: this.#state.read((readTxn) => readHead(readTxn).version), value: told });
     const { version } = await this.#writes.writeRecords(
       { kind: "change", batch, from, told },

@@ -178,7 +178,7 @@ async function changeShards<P extends Part, T extends object>(
     try {
       const parts = await shards.atOneVersion(deadline, undefined, partsOf);
       const { told: answer, records } = toldOf(parts);
-      if (records === 0)
+      if (records === 0 && once === undefined)
         return { version: state.read((readTxn) => readHead(readTxn).version), told: answer, parts };
       requireChangeableTogether(parts, records);
       const batch = concatenated([
