@@ -32,8 +32,8 @@ import * as transactions from "./transaction.ts";
 export type LoggedRequest = (
   | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
   | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
-  /** The upserts and deletes of a merge. `from`: what was asked for; `told`: its answer. */
-  | { kind: "change"; batch: Uint8Array; from: string; told?: object }
+  /** The upserts and deletes of a merge, and of what several shards have found. `from`: what was asked for; `told`: its answer. */
+  | { kind: "change"; batch: Uint8Array; from: string; told?: object; ifVersion?: number }
   | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }
@@ -78,7 +78,8 @@ export type WriteRequest = LoggedRequest | LocalNote;
  * Whether a request is an entry, and a message of a replicated log, of its own: a commit makes a version of its own, and what concerns earlier
  * versions must not meet a version that is being made.
  */
-export const isAlone = ({ kind }: { readonly kind: string }): boolean => aloneKinds.has(kind);
+export const isAlone = (request: { readonly kind: string }): boolean =>
+  aloneKinds.has(request.kind) || (request.kind === "change" && "ifVersion" in request);
 
 const aloneKinds: ReadonlySet<string> = new Set<LoggedRequest["kind"]>([
   "commit",

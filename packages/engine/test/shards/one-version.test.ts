@@ -129,3 +129,75 @@ test("[Y16] transactions and indexes are known to all shards as soon as to the n
   expect((await collection.metadataIndexes()).indexes.map(({ field }) => field)).toEqual(["generation"]);
   expect(await collection.count({ filter: { generation: 1 } })).toEqual({ count: 24 });
 });
+
+test("[Y16] a restored version is exactly that one, and a merge takes all of a batch, while others write", async () => {
+  log.beforeApply = async (node) => {
+    if (node !== "n0" && Math.random() < 0.3) await delay(Math.random() * 6);
+  };
+  const [first, second, third] = log.databases;
+  await first.createCollection({
+    name: "main",
+    dense_vector: { enabled: true, dimension: 3, auto_create_index: true },
+    tf_idf_options: { enabled: true },
+    config: { shards: 5, history: "all" },
+  });
+  const collection = first.collection("main");
+  await collection.upsert(batch(0));
+  const { version_number: base } = await collection.currentVersion();
+  let isOver = false;
+  let generation = 0;
+  const failures: unknown[] = [];
+  const pausing = async (
+    database: typeof first,
+    name: string,
+    write: (g: number) => ReturnType<typeof batch>,
+  ) => {
+    while (!isOver) {
+      await database.collection(name).upsert(write(++generation));
+      await delay(Math.random() * 30);
+    }
+  };
+  const generationsOf = async (of: Collection) => {
+    const { facets } = await of.facet({ field: "generation", limit: 1_000 });
+    return facets as { value: unknown; count: number }[];
+  };
+  const others = (g: number) => batch(g).map((record) => ({ ...record, id: `${record.id} of ${g}` }));
+  const writing = [pausing(first, "main", others), pausing(third, "main", others)];
+  let restored = 0;
+  const restoring = async () => {
+    const until = performance.now() + 3_000;
+    while (performance.now() < until) {
+      const version = await second.collection("main").restoreVersion({ version: base });
+      const of = second.collection("main").at({ version: version.version_number });
+      expect([version.vector_count, await of.count()]).toEqual([24, { count: 24 }]);
+      for (const { count } of await generationsOf(second.collection("main"))) expect(count).toBe(24);
+      restored++;
+    }
+  };
+  await Promise.race([restoring(), ...writing]).catch((error) => failures.push(error));
+  isOver = true;
+  await Promise.all(writing);
+  expect(failures).toEqual([]);
+  expect(restored).toBeGreaterThan(1);
+
+  await collection.restoreVersion({ version: base });
+  await log.settled();
+  await first.copyCollection("main", {}, "draft");
+  isOver = false;
+  const drafting = [pausing(first, "draft", batch), pausing(third, "draft", batch)];
+  let merged = 0;
+  const merging = async () => {
+    const until = performance.now() + 3_000;
+    while (performance.now() < until) {
+      await second.mergeCollection("main", { from: "draft", on_conflict: "theirs" });
+      const generations = await generationsOf(second.collection("main"));
+      expect(generations.map(({ count }) => count)).toEqual([24]);
+      merged++;
+    }
+  };
+  await Promise.race([merging(), ...drafting]).catch((error) => failures.push(error));
+  isOver = true;
+  await Promise.all(drafting);
+  expect(failures).toEqual([]);
+  expect(merged).toBeGreaterThan(1);
+}, 60_000);

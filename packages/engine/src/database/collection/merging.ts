@@ -36,6 +36,7 @@ import { operationBytes, RecordReader, writeCondition } from "../../collection/r
 import { readVersion, versionNumbered } from "../../collection/versions.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import { changesBetween } from "./earlier-versions.ts";
+import { boundaryOf } from "./exact-versions.ts";
 import type { CollectionState } from "./state.ts";
 import type { Writes } from "./writes.ts";
 
@@ -66,8 +67,17 @@ export class Merging {
     this.#writes = writes;
   }
 
-  /** What the copy of a shard has changed. @param copyId its internal id */
-  async ofShard(copyId: string, request: MergeCollection, deadline: Deadline): Promise<Found> {
+  /**
+   * What the copy of a shard has changed, at a version of each that all shards are read at.
+   * @param copyId its internal id
+   * @throws not_ready with `copy_boundary`, where that version of the copy can no longer be read (exact-versions.ts)
+   */
+  async ofShard(
+    copyId: string,
+    copyVersion: number,
+    request: MergeCollection,
+    deadline: Deadline,
+  ): Promise<Found> {
     const find = () => this.#state.dependencies.stateOf(copyId) as CollectionState | undefined;
     // One that another node has just made arrives soon.
     const until = performance.now() + arrivalMs;
@@ -82,7 +92,23 @@ export class Merging {
         `The copy of the shard '${this.#state.name}' is not yet at the node that was asked, which has the shard. Send the request again.`,
         { shard: this.#state.name, retry_after_seconds: 1 },
       );
-    return copy.gate.pass(() => this.#compare(copy, request, deadline));
+    const compare = async () => {
+      const [theirs, ours] = [copy.served(copyVersion), this.#state.served(deadline.atVersion)];
+      try {
+        return await this.#compare(copy, theirs.readTxn, ours.readTxn, request, deadline);
+      } finally {
+        theirs.release();
+        ours.release();
+      }
+    };
+    return copy.gate.pass(() =>
+      copy.exact.use(copyVersion, deadline, compare).catch((error: unknown) => {
+        const boundary = boundaryOf(error);
+        if (boundary === undefined) throw error;
+        const details = { copy_boundary: boundary, retry_after_seconds: 1 };
+        throw new QuiverError("not_ready", (error as Error).message, details);
+      }),
+    );
   }
 
   /** @param copy of this collection */
@@ -121,7 +147,12 @@ export class Merging {
     request: MergeCollection,
     deadline: Deadline,
   ): Promise<Merged> {
-    const found = await this.#compare(copy, request, deadline);
+    const [theirs, ours] = [copy.store.beginRead(), this.#state.store.beginRead()];
+    const comparing = this.#compare(copy, theirs, ours, request, deadline);
+    const found = await comparing.finally(() => {
+      theirs.release();
+      ours.release();
+    });
     const { told, records } = toldOf([found], request);
     const batch = concatenated([found.conditions, found.batch]);
     if (records === 0 && deadline.idempotencyKey === undefined)
@@ -135,14 +166,14 @@ export class Merging {
     return this.#answer({ version, value: told });
   }
 
-  async #compare(copy: CollectionState, request: MergeCollection, deadline: Deadline): Promise<Found> {
-    const [theirs, ours] = [copy.store.beginRead(), this.#state.store.beginRead()];
-    try {
-      return await deadline.task.finish(this.#find(copy, theirs, ours, request.on_conflict ?? null));
-    } finally {
-      theirs.release();
-      ours.release();
-    }
+  async #compare(
+    copy: CollectionState,
+    theirs: ReadTransaction,
+    ours: ReadTransaction,
+    request: MergeCollection,
+    deadline: Deadline,
+  ): Promise<Found> {
+    return deadline.task.finish(this.#find(copy, theirs, ours, request.on_conflict ?? null));
   }
 
   /** Compares what the copy has changed, and encodes what is to be done here. */

@@ -13,7 +13,8 @@ import { type CallLimits, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
 import type { RecordChange } from "../../collection/change-matching.ts";
 import { requireChangeable } from "../../collection/change-matching.ts";
-import { denseAt, storedAt } from "../../collection/history.ts";
+import { readHead } from "../../collection/head.ts";
+import { denseAt, storedAt, versionAt } from "../../collection/history.ts";
 import { KeyFilter } from "../../collection/key-filter.ts";
 import { readPlace } from "../../collection/place.ts";
 import { ordinalOf, type StoredBytes, type StoredVector } from "../../collection/reading.ts";
@@ -281,12 +282,12 @@ export const shardMethods = {
     writes.patchOfShard(id, patch, born),
   /** What makes the records those of an earlier version. */
   async restored({ state }, { version }: { version: number }, deadline): Promise<ShardChange> {
-    const readTxn = state.store.beginRead();
+    const { readTxn, release } = state.served(deadline.atVersion);
     try {
-      const [from, to] = [state.read((_, head) => head.version), version].map((at) =>
-        readVersion(readTxn, at),
-      );
-      invariant(from !== undefined && to !== undefined, `version ${version} is not in the log`);
+      const { version: current } = readHead(readTxn);
+      const from = readVersion(readTxn, current);
+      invariant(from !== undefined, `version ${current} is not in the log`);
+      const to = versionAt(readTxn, { version }, state.dependencies.clock());
       const changes = await deadline.task.finish(changesBetween(readTxn, from, to));
       requireChangeable(changes.length);
       const [conditions, batch] = [new ByteWriter(), new ByteWriter()];
@@ -303,13 +304,16 @@ export const shardMethods = {
       }
       return { conditions: conditions.take(), batch: batch.take(), records: changes.length, warnings: [] };
     } finally {
-      readTxn.release();
+      release();
     }
   },
 
   /** What a copy has changed since it was made, of this shard. */
-  merged: ({ merging }, { copyId, request }: { copyId: string; request: MergeCollection }, deadline) =>
-    merging.ofShard(copyId, request, deadline),
+  merged: (
+    { merging },
+    { copyId, copyVersion, request }: { copyId: string; copyVersion: number; request: MergeCollection },
+    deadline,
+  ) => merging.ofShard(copyId, copyVersion, request, deadline),
 
   // ---- Administration
 

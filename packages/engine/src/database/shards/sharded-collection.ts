@@ -25,7 +25,6 @@ import { type CallOptions, Deadline } from "../../base/deadline.ts";
 import { fingerprint } from "../../collection/accept.ts";
 import { answerTo, fingerprintOf } from "../../collection/answers.ts";
 import { shardIdOf } from "../../collection/definition.ts";
-import { readHead } from "../../collection/head.ts";
 import type { When } from "../../collection/history.ts";
 import { KeyFilter } from "../../collection/key-filter.ts";
 import { type StoredBytes, StoredVector } from "../../collection/reading.ts";
@@ -33,6 +32,7 @@ import { checkId, requiredBorn } from "../../collection/schema.ts";
 import { versionNumbered } from "../../collection/versions.ts";
 import { told } from "../../query/filter/warnings.ts";
 import { comparePlaces, type PageEnd } from "../../query/scroll.ts";
+import { boundaryOf, passed } from "../collection/exact-versions.ts";
 import { facetLimit, type ReadPage, type ScrollPage } from "../collection/matches.ts";
 import { toldOf } from "../collection/merging.ts";
 import { patchOf, type ShardChange } from "../collection/writes.ts";
@@ -49,6 +49,8 @@ import { unitedFacets } from "./united-facets.ts";
 
 /** How often a change is made anew while others write the same records. */
 const attemptsMax = 10;
+/** The same for a change of which every write of others makes another one. */
+const exactAttemptsMax = 100;
 
 const received = (bytes: StoredBytes): StoredVector => StoredVector.of(bytes);
 
@@ -156,6 +158,7 @@ type Part = Pick<ShardChange, "conditions" | "batch">;
  * @param from what is asked for, to tell the request from others with its key
  * @param partsOf finds what each shard contributes
  * @param toldOf what is answered, and how many records are changed
+ * @param isExact whether nothing else may be written between the version that the parts are found at and the change
  */
 async function changeShards<P extends Part, T extends object>(
   shards: Shards,
@@ -163,7 +166,7 @@ async function changeShards<P extends Part, T extends object>(
   given: CallOptions | undefined,
   partsOf: (at: ShardOptions, deadline: Deadline) => Promise<readonly P[]>,
   toldOf: (parts: readonly P[]) => { readonly told: T; readonly records: number },
-  isRepeated = true,
+  { isRepeated = true, isExact = false } = {},
 ): Promise<{ version: number; told: T; parts: readonly P[] }> {
   const deadline = Deadline.of(given);
   const { state, writes } = shards.home.parts;
@@ -176,23 +179,26 @@ async function changeShards<P extends Part, T extends object>(
   if (earlier !== undefined) return { version: earlier.version, told: earlier.value as T, parts: [] };
   for (let attempt = 1; ; attempt++)
     try {
-      const parts = await shards.atOneVersion(deadline, undefined, partsOf);
+      const { parts, atVersion } = await shards.atOneVersion(deadline, undefined, async (at) => ({
+        parts: await partsOf(at, deadline),
+        atVersion: at.atVersion,
+      }));
       const { told: answer, records } = toldOf(parts);
-      if (records === 0 && once === undefined)
-        return { version: state.read((readTxn) => readHead(readTxn).version), told: answer, parts };
+      if (records === 0 && once === undefined) return { version: atVersion, told: answer, parts };
       requireChangeableTogether(parts, records);
       const batch = concatenated([
         ...parts.map((each) => each.conditions),
         ...parts.map((each) => each.batch),
       ]);
       const { version } = await writes.writeRecords(
-        { kind: "change", batch, from: text, told: answer },
+        { kind: "change", batch, from: text, told: answer, ...(isExact && { ifVersion: atVersion }) },
         `Changing ${counted(records, "record")}`,
         { records, bytes: batch.length },
         deadline,
       );
       return { version, told: answer, parts };
     } catch (error) {
+      if (isQuiverError(error, "version_changed") && isExact && attempt < exactAttemptsMax) continue;
       if (!isRepeated || !isQuiverError(error, "record_changed") || attempt === attemptsMax) throw error;
     }
 }
@@ -312,7 +318,7 @@ export function shardedCalls(shards: Shards): CollectionCalls {
         given,
         async (_, deadline) => [await shards.ask(shards.of(id), "patched", args, deadline, newest(shards))],
         (parts) => ({ told: {}, records: recordsOf(parts) }),
-        born === undefined,
+        { isRepeated: born === undefined },
       );
     },
 
@@ -328,6 +334,8 @@ export function shardedCalls(shards: Shards): CollectionCalls {
         given,
         (to, deadline) => shards.all("restored", { version }, deadline, to),
         (parts) => ({ told: {}, records: recordsOf(parts) }),
+        // A record that is written meanwhile is none of the earlier version's.
+        { isExact: true },
       );
       return versionOf(shards, made.version);
     },
@@ -420,13 +428,35 @@ export async function mergeShards(
     shards,
     { kind: "merge", copyId, on_conflict: request.on_conflict ?? null },
     given,
-    (_, deadline) => {
-      const of = (number: number) => ({ copyId: shardIdOf(copyId, number), request });
-      return shards.all("merged", of, deadline, newest(shards));
-    },
+    (to, deadline) =>
+      atCopyVersion(copy, deadline, (copyVersion) => {
+        const of = (number: number) => ({ copyId: shardIdOf(copyId, number), copyVersion, request });
+        return shards.all("merged", of, deadline, to);
+      }),
     (parts) => toldOf(parts, request),
   );
   return { version: await versionOf(shards, made.version), ...made.told };
+}
+
+/** Runs `act` with a version that all shards of a copy can be read at, inside of what is read of its original. */
+async function atCopyVersion<T>(
+  copy: Shards,
+  deadline: Deadline,
+  act: (copyVersion: number) => Promise<T>,
+): Promise<T> {
+  const found = await copy.atOneVersion(deadline, undefined, async ({ atVersion }) => {
+    try {
+      return { value: await act(atVersion) };
+    } catch (error) {
+      if (isQuiverError(error, "not_ready") && "copy_boundary" in error.details)
+        throw passed(atVersion, error.details.copy_boundary as number);
+      // What the original cannot be read at is chosen again for the original.
+      if (boundaryOf(error) !== undefined) return { ofOriginal: error };
+      throw error;
+    }
+  });
+  if ("ofOriginal" in found) throw found.ofOriginal;
+  return found.value as T;
 }
 
 /** For a caller who sees only some records, and writes none: whether a write is allowed depends on records of all shards. */
