@@ -17,6 +17,7 @@ import {
   type CallLimits,
   type CatalogEntry,
   collectionIdOf,
+  compareText,
   decodeMessage,
   type LoggedRequest,
   nameOf,
@@ -523,16 +524,20 @@ export class Cluster implements ReplicatedLog {
       noted: this.#cursors.noted,
       places,
       broken: this.#broken(),
+      copying: this.#healing.copying(),
     };
   }
 
   /** Collections that this node should serve and does not, and why. */
   #broken(): Record<string, string> {
-    const isMissing = ({ internalId, replicas }: CatalogEntry) =>
-      replicas?.includes(this.node) === true && !this.#replica.serves(internalId);
-    const missing = this.#replica.entries().filter(isMissing);
+    const whys = this.#replica.entries().flatMap(({ internalId, replicas }): [string, string][] => {
+      if (replicas?.includes(this.node) !== true) return [];
+      if (!this.#replica.serves(internalId)) return [[internalId, "it is not copied yet"]];
+      if (!this.#lag.isBehind(this.#logOf(internalId))) return [];
+      return [[internalId, "this node is behind the others in its log"]];
+    });
     return {
-      ...Object.fromEntries(missing.map(({ internalId }) => [internalId, "it is not copied yet"])),
+      ...Object.fromEntries(whys),
       ...this.#healing.broken(),
     };
   }
@@ -675,11 +680,20 @@ export class Cluster implements ReplicatedLog {
 
   // ---- What operators see
 
-  /** Makes this node's collection that of all nodes, whatever they have applied. @throws collection_not_found */
+  /**
+   * Makes this node's collection that of all nodes, whatever they have applied.
+   * @throws collection_not_found, invalid_request for one of several shards
+   */
   async adopt(name: string): Promise<void> {
-    const entry = this.entryOf(name);
+    const [entry] = this.entriesOf(name);
     if (entry === undefined)
       throw new QuiverError("collection_not_found", `There is no collection named '${name}'.`, { name });
+    if (entry.definition.shard !== undefined)
+      throw new QuiverError(
+        "invalid_request",
+        `The collection '${name}' has several shards, and a node's cannot be made those of all. Restore a snapshot of it: that replaces all of them.`,
+        { path: "collection" },
+      );
     await this.#replica.adopt(entry.internalId);
     this.#options.log.warn({ collection: name, node: this.node }, "all nodes take this node's collection");
   }
@@ -738,7 +752,13 @@ export class Cluster implements ReplicatedLog {
   }
 
   status(): ClusterStatus {
-    const collections = this.#replica.entries().map(({ definition, internalId, replicas = [] }) => {
+    const entries = this.#replica
+      .entries()
+      .toSorted(
+        ({ definition: a }, { definition: b }) =>
+          compareText(nameOf(a), nameOf(b)) || (a.shard?.number ?? 0) - (b.shard?.number ?? 0),
+      );
+    const collections = entries.map(({ definition, internalId, replicas = [] }) => {
       const diverged = this.#divergenceOf(internalId);
       return {
         name: definition.name,
@@ -753,7 +773,12 @@ export class Cluster implements ReplicatedLog {
     return {
       cluster: this.identity.id,
       node: this.node,
-      nodes: nodesOf(this.#replica.nodes(), living, (internalId) => this.#nameOf(internalId) ?? internalId),
+      nodes: nodesOf(
+        this.#replica.nodes(),
+        living,
+        (internalId) => this.#nameOf(internalId) ?? internalId,
+        (node) => entries.filter(({ replicas = [] }) => replicas.includes(node)).length,
+      ),
       collections,
       ...(catalogDiverged !== undefined && { diverged: catalogDiverged.message }),
       publish_ms: percentilesOf(this.publisher.lastMs),

@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { OrderedMessage, Replica } from "@quiverdb/engine/database/replication";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Healing, secretHeader } from "./healing.ts";
+import { copiesMax, copyBytesHeader, Healing, secretHeader } from "./healing.ts";
 import type { Member } from "./members.ts";
 
 const quiet = { info() {}, warn() {}, error() {}, debug() {} };
@@ -13,23 +13,33 @@ const message = (position: number): OrderedMessage => ({ position }) as OrderedM
 let server: Server;
 /** Called at each request for a copy; the copy is what it returns. */
 let copy: () => Promise<string>;
+/** Called when the copy's first half is sent; the second is sent when it resolves. */
+let half: () => Promise<void>;
 /** What another node tells of its logs. */
 let logs: readonly number[];
 let received: string[];
 let applied: number[];
 let cannotApply: boolean;
 let healing: Healing;
+const ids = ["c", "d", "e", "f", "g", "h"];
+const entryOf = (internalId: string) => ({ internalId, replicas: ["n1", "n2"] });
 
 beforeEach(async () => {
   [copy, logs, received, applied, cannotApply] = [async () => "state", [100], [], [], false];
+  half = async () => {};
   server = createServer(async (request, response) => {
     response.statusCode = request.headers[secretHeader] === "secret" ? 200 : 403;
-    response.end(await copy());
+    const text = await copy();
+    response.setHeader(copyBytesHeader, text.length);
+    response.write(text.slice(0, text.length / 2));
+    await half();
+    response.end(text.slice(text.length / 2));
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const replica = {
-    entries: () => [{ internalId: "c", replicas: ["n1", "n2"] }],
+    entries: () => ids.map(entryOf),
+    entryById: entryOf,
     serves: () => true,
     receive: async (_: string, body: AsyncIterable<Uint8Array>) => {
       const parts: Uint8Array[] = [];
@@ -110,4 +120,26 @@ test("[Y6] a collection whose kept messages cannot be applied is copied again", 
   cannotApply = false;
   await isDone();
   expect(received.length).toBeGreaterThan(1);
+});
+
+test("[Y13] some are copied at a time, and how far each is is told", async () => {
+  const gate = Promise.withResolvers<void>();
+  let [running, most] = [0, 0];
+  half = async () => {
+    most = Math.max(most, ++running);
+    await gate.promise;
+    running--;
+  };
+  copy = async () => "a whole state";
+  for (const id of ids) healing.add(id, 5);
+  const copying = { from: "n2", bytes: 6, expected: 13 };
+  await vi.waitFor(() => {
+    expect(Object.values(healing.copying())).toEqual(Array(copiesMax).fill(copying));
+    expect(Object.values(healing.broken())).toContain("it is being copied from 'n2'");
+  }, 5_000);
+  gate.resolve();
+  await isDone();
+  expect(most).toBe(copiesMax);
+  expect(received).toEqual(Array(ids.length).fill("a whole state"));
+  expect(healing.copying()).toEqual({});
 });

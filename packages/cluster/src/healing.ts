@@ -7,14 +7,18 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
 import type { OrderedMessage, Replica } from "@quiverdb/engine/database/replication";
-import type { Member } from "./members.ts";
+import type { Copying, Member } from "./members.ts";
 
 /** Where a node gives copies, to nodes that know the secret. */
 export const copyPath = (internalId: string): string => `/cluster/copies/${internalId}`;
+/** About how many bytes a copy has. */
+export const copyBytesHeader = "x-quiver-copy-bytes";
 export const secretHeader = "x-quiver-cluster-secret";
 
 const keptMessagesMax = 10_000;
 const everyMs = 500;
+/** Collections that are copied at a time. */
+export const copiesMax = 4;
 
 export type HealingParts = {
   readonly node: string;
@@ -34,12 +38,14 @@ type Wanted = {
   /** Position of the log up to which messages are not kept. */
   needed: number;
   why: string;
+  copying?: Copying | undefined;
 };
 
 export class Healing {
   readonly #parts: HealingParts;
   /** By internal id. */
   readonly #wanted = new Map<string, Wanted>();
+  readonly #copying = new Map<string, Promise<void>>();
   #isStopped = false;
   readonly #done: Promise<void>;
 
@@ -50,7 +56,7 @@ export class Healing {
 
   /** A collection must be received. @param needed position up to which this node has read its log and keeps nothing */
   add(internalId: string, needed: number): void {
-    const wanted = this.#wanted.get(internalId) ?? { kept: [], needed, why: "no other node has it" };
+    const wanted = this.#wanted.get(internalId) ?? { kept: [], needed, why: noneHasIt };
     wanted.needed = Math.max(wanted.needed, needed);
     this.#wanted.set(internalId, wanted);
   }
@@ -81,15 +87,39 @@ export class Healing {
     return Object.fromEntries(Array.from(this.#wanted, ([internalId, { why }]) => [internalId, why]));
   }
 
+  /** How far the copies are. */
+  copying(): Record<string, Copying> {
+    const all = Array.from(this.#wanted, ([internalId, { copying }]) => [internalId, copying] as const);
+    return Object.fromEntries(all.filter((each): each is [string, Copying] => each[1] !== undefined));
+  }
+
   async #heal(): Promise<void> {
     while (!this.#isStopped) {
       await delay(everyMs, undefined, { ref: false });
       this.#find();
       for (const [internalId, wanted] of this.#wanted) {
-        if (this.#isStopped) break;
-        await this.#receive(internalId, wanted);
+        if (this.#isStopped || this.#copying.size >= copiesMax) break;
+        // Behind those that wait longer, if it fails.
+        if (!this.#copying.has(internalId) && this.#givers(internalId, wanted).length > 0) {
+          this.#wanted.delete(internalId);
+          this.#wanted.set(internalId, wanted);
+          const copied = this.#receive(internalId, wanted).finally(() => this.#copying.delete(internalId));
+          this.#copying.set(internalId, copied);
+        }
       }
     }
+    await Promise.all(this.#copying.values());
+  }
+
+  /** The other nodes that have a collection, and have read as much of its log as this one. */
+  #givers(internalId: string, wanted: Wanted): Member[] {
+    const { replica, logOf, living } = this.#parts;
+    const at = logOf(internalId);
+    const { replicas = [] } = replica.entryById(internalId) ?? {};
+    return living().filter(
+      ({ node, broken, logs }) =>
+        replicas.includes(node) && !(internalId in broken) && logs[at] >= wanted.needed,
+    );
   }
 
   /** Collections that this node should have. */
@@ -107,17 +137,20 @@ export class Healing {
 
   async #receive(internalId: string, wanted: Wanted): Promise<void> {
     const { replica, log } = this.#parts;
-    const at = this.#parts.logOf(internalId);
-    for (const { node, url, broken, logs } of this.#parts.living()) {
+    for (const { node, url } of this.#givers(internalId, wanted)) {
       if (this.#isStopped) return;
-      if (internalId in broken || !(logs[at] >= wanted.needed)) continue;
       try {
         const { needed } = wanted;
         const response = await fetch(url + copyPath(internalId), {
           headers: { [secretHeader]: this.#parts.secret },
         });
         if (!response.ok || response.body === null) throw new Error(`${url} answers ${response.status}`);
-        await replica.receive(internalId, response.body);
+        const expected = Number(response.headers.get(copyBytesHeader));
+        wanted.why = `it is being copied from '${node}'`;
+        const told = (bytes: number) => {
+          wanted.copying = { from: node, bytes, expected };
+        };
+        await replica.receive(internalId, counted(response.body, told));
         if (wanted.needed > needed) throw new Error("too many messages came meanwhile");
         while (wanted.kept.length > 0) await this.#parts.onReceived(internalId, wanted.kept.splice(0, 256));
         this.#wanted.delete(internalId);
@@ -126,6 +159,8 @@ export class Healing {
       } catch (err) {
         wanted.why = (err as Error).message;
         log.warn({ store: internalId, from: node, err }, "a collection could not be copied");
+      } finally {
+        wanted.copying = undefined;
       }
     }
   }
@@ -133,5 +168,20 @@ export class Healing {
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#done;
+  }
+}
+
+const noneHasIt = "no other node that lives has it, and has read as much of its log";
+
+/** @param told is called with the bytes so far */
+async function* counted(
+  body: AsyncIterable<Uint8Array>,
+  told: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of body) {
+    bytes += piece.length;
+    told(bytes);
+    yield piece;
   }
 }

@@ -25,7 +25,12 @@ export type Member = {
   readonly places: Readonly<Record<string, ToldPlace>>;
   /** Collections of its catalog that it cannot serve now, and why. */
   readonly broken: Readonly<Record<string, string>>;
+  /** How far the copies are that it makes of some of them, by internal id. */
+  readonly copying?: Readonly<Record<string, Copying>>;
 };
+
+/** @param expected about the bytes of the whole copy */
+export type Copying = { readonly from: string; readonly bytes: number; readonly expected: number };
 
 const tellMs = 1_000;
 /** Without a word for so long, its own included, a node listens anew: the client of NATS looks for a lost consumer every half minute only. */

@@ -21,8 +21,8 @@ type Living = {
   readonly broken: Readonly<Record<string, string>>;
 };
 
-/** Collections that are copied at a time. */
-const movingMax = 4;
+/** Collections that move at a time; each node copies some of them (healing.ts). */
+const movingMax = 32;
 
 export class Moves {
   readonly #node: string;

@@ -13,7 +13,14 @@ export type ClusterStatus = {
     readonly version?: string;
     readonly catalog?: number;
     readonly logs?: readonly number[];
-    readonly not_served?: readonly { readonly collection: string; readonly why: string }[];
+    /** Collections, or shards of them, that the catalog gives it. */
+    readonly holds: number;
+    readonly not_served?: readonly {
+      readonly collection: string;
+      readonly why: string;
+      /** Where it is being copied. `bytes_expected` is about the whole. */
+      readonly copying?: { readonly from: string; readonly bytes: number; readonly bytes_expected: number };
+    }[];
   }[];
   readonly collections: readonly {
     readonly name: string;
@@ -32,13 +39,21 @@ export function nodesOf(
   nodes: ReadonlyMap<string, string>,
   living: readonly Member[],
   nameOf: (internalId: string) => string,
+  holds: (node: string) => number,
 ): ClusterStatus["nodes"] {
   return [...nodes].map(([node, url]) => {
     const member = living.find((each) => each.node === node);
-    if (member === undefined) return { node, url, alive: false };
-    const { version, catalog, logs, broken } = member;
-    const notServed = Object.entries(broken).map(([id, why]) => ({ collection: nameOf(id), why }));
-    return { node, url, alive: true, version, catalog: catalog[0], logs, not_served: notServed };
+    if (member === undefined) return { node, url, alive: false, holds: holds(node) };
+    const { version, catalog, logs, broken, copying = {} } = member;
+    const notServed = Object.entries(broken).map(([id, why]) => {
+      if (copying[id] === undefined) return { collection: nameOf(id), why };
+      const { from, bytes, expected } = copying[id];
+      return { collection: nameOf(id), why, copying: { from, bytes, bytes_expected: expected } };
+    });
+    return {
+      ...{ node, url, alive: true, version, catalog: catalog[0], logs },
+      ...{ holds: holds(node), not_served: notServed },
+    };
   });
 }
 

@@ -1108,6 +1108,9 @@ quiver_cluster_log_position{node="n1"} 1500
 quiver_cluster_log_position{node="n3"} 1437
 quiver_cluster_collections_copied{node="n1"} 0
 quiver_cluster_collections_copied{node="n3"} 1
+quiver_cluster_shards{node="n3"} 17
+quiver_cluster_copied_bytes{node="n3",collection="docs#2"} 3000000
+quiver_cluster_copy_size_bytes{node="n3",collection="docs#2"} 4000000
 quiver_cluster_publish_seconds 0.004
 quiver_cluster_collections_diverged 0
 `;
@@ -1120,6 +1123,8 @@ quiver_cluster_collections_diverged 0
     await row("n1").getByText("alive").waitFor();
     await row("n2").getByText("away").waitFor();
     await row("n3").getByText("63", { exact: true }).waitFor();
+    await row("n3").getByText("17", { exact: true }).waitFor();
+    await page.getByRole("progressbar", { name: "Copying docs#2 to n3" }).waitFor();
     await page.getByText("The log acknowledges a message in 4").waitFor();
   });
 

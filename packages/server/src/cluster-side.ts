@@ -11,6 +11,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "@quiverdb/cluster/cluster";
+import { copyBytesHeader } from "@quiverdb/cluster/healing";
 import type { Member } from "@quiverdb/cluster/members";
 import type { ClusterStatus } from "@quiverdb/cluster/status";
 import type { CatalogEntry } from "@quiverdb/engine/database/replication";
@@ -242,7 +243,10 @@ export class ClusterSide {
       this.#requireNode(request);
       const { internalId } = request.params as { internalId: string };
       const copy = await this.#cluster.replica.copyOf(internalId);
-      return reply.type("application/octet-stream").send(Readable.from(copy, { objectMode: false }));
+      return reply
+        .type("application/octet-stream")
+        .header(copyBytesHeader, this.#cluster.replica.copyBytes(internalId))
+        .send(Readable.from(copy, { objectMode: false }));
     });
     app.get("/cluster/states/:internalId", ofNodes, async (request) => {
       this.#requireNode(request);

@@ -98,11 +98,15 @@ async function status(options: ConnectionOptions): Promise<void> {
       { title: "node", value: ({ node }) => node },
       { title: "url", value: ({ url }) => url },
       { title: "state", value: ({ alive }) => (alive ? "alive" : "missing") },
+      { title: "holds", value: ({ holds }) => holds, right: true },
       { title: "version", value: ({ version }) => version },
       { title: "messages behind", value: ({ behind }) => behind, right: true },
       {
         title: "copying",
-        value: ({ not_served: some = [] }) => some.map(({ collection }) => collection).join(", "),
+        value: ({ not_served: some = [] }) =>
+          some
+            .map(({ collection, copying }) => `${collection}${copying ? ` (${shareOf(copying)})` : ""}`)
+            .join(", "),
       },
     ],
     "there are no nodes",
@@ -123,6 +127,10 @@ async function status(options: ConnectionOptions): Promise<void> {
   if (p50 !== null && p99 !== null)
     printLine(`\nthe log acknowledges in ${p50.toFixed(1)} ms (p50), ${p99.toFixed(1)} ms (p99)`);
 }
+
+/** How much of a copy is there; how large it is going to be is known about. */
+const shareOf = ({ bytes, bytes_expected: expected }: { bytes: number; bytes_expected: number }) =>
+  `${Math.min(99, Math.floor((100 * bytes) / Math.max(1, expected)))} %`;
 
 async function check(options: CheckOptions): Promise<number> {
   if (options.adopt !== undefined) await adopt(options, options.adopt);
@@ -162,10 +170,18 @@ async function adopt(options: CheckOptions, name: string): Promise<void> {
   const different = new Set(
     collections.filter(({ outcome }) => outcome === "different").map((each) => each.name),
   );
-  for (const { name: collection, diverged } of found.collections) {
-    if (diverged === undefined && !different.has(collection)) continue;
-    await ask({ ...options, url: node.url }, "POST", `/cluster/adopt/${encodeURIComponent(collection)}`);
-    printLine(`all nodes take the collection '${collection}' of ${name}`);
+  const collected = found.collections.filter(
+    ({ name: store, diverged }) => diverged !== undefined || different.has(store),
+  );
+  // Of several shards, the collection is refused, once.
+  for (const collection of new Set(collected.map((each) => each.name.split("#", 1)[0]))) {
+    try {
+      await ask({ ...options, url: node.url }, "POST", `/cluster/adopt/${encodeURIComponent(collection)}`);
+      printLine(`all nodes take the collection '${collection}' of ${name}`);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      printLine(error.message);
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Chart, type Series } from "../parts/chart.tsx";
 import { bytes, compact, count, decimal, milliseconds } from "../parts/format.ts";
 import { LoadFailure } from "../parts/loading.tsx";
+import { Progress } from "../parts/progress.tsx";
 import { Table } from "../parts/table.tsx";
 import { type Holds, quantile, Reading, rate, readingsOf, withReading } from "../prometheus.ts";
 import { useSession } from "../session.ts";
@@ -93,6 +94,13 @@ function Nodes({ last }: { last: Reading }) {
   const positions = values("quiver_cluster_log_position");
   const catalogs = values("quiver_cluster_catalog_position");
   const copied = values("quiver_cluster_collections_copied");
+  const shards = values("quiver_cluster_shards");
+  const sizes = last.of("quiver_cluster_copy_size_bytes");
+  const copies = last.of("quiver_cluster_copied_bytes").map(({ labels, value }) => {
+    const isSame = (other: typeof labels) =>
+      other.node === labels.node && other.collection === labels.collection;
+    return { ...labels, done: value, size: sizes.find((each) => isSame(each.labels))?.value ?? 0 };
+  });
   const farthest = Math.max(0, ...positions.values());
   const shown = (value: number | undefined) => (value === undefined ? "" : count(value));
   const diverged = last.sum("quiver_cluster_collections_diverged");
@@ -101,7 +109,7 @@ function Nodes({ last }: { last: Reading }) {
       <h2>Nodes</h2>
       <p class="muted small">
         The log acknowledges a message in {milliseconds(1_000 * last.sum("quiver_cluster_publish_seconds"))}.
-        Behind: messages that another node has applied.
+        Behind: messages that another node has applied. Holds: collections, or shards of them.
       </p>
       {diverged > 0 && (
         <p role="alert">
@@ -116,7 +124,8 @@ function Nodes({ last }: { last: Reading }) {
           { number: "Catalog" },
           { number: "Messages" },
           { number: "Behind" },
-          { number: "Copied" },
+          { number: "Holds" },
+          { number: "Not served" },
         ]}
       >
         {nodes.map(({ labels: { node }, value }) => {
@@ -130,11 +139,29 @@ function Nodes({ last }: { last: Reading }) {
               <td class="number">{shown(catalogs.get(node))}</td>
               <td class="number">{shown(position)}</td>
               <td class="number">{shown(position === undefined ? undefined : farthest - position)}</td>
+              <td class="number">{shown(shards.get(node))}</td>
               <td class="number">{shown(copied.get(node))}</td>
             </tr>
           );
         })}
       </Table>
+      {copies.length > 0 && (
+        <Table columns={["Copy of", "To", "Progress", { number: "Copied" }]}>
+          {copies.map(({ node, collection, done, size }) => (
+            <tr key={`${node} ${collection}`}>
+              <td>{collection}</td>
+              <td>{node}</td>
+              <td>
+                <Progress
+                  percent={Math.min(99, (100 * done) / Math.max(1, size))}
+                  label={`Copying ${collection} to ${node}`}
+                />
+              </td>
+              <td class="number">{bytes(done)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
     </section>
   );
 }

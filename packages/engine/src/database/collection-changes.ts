@@ -70,11 +70,11 @@ export class CollectionChanges {
     for (let other = this.#changeOf(name); other !== undefined; other = this.#changeOf(name)) await other;
     if (this.#restores.has(name)) throw alreadyExists(name, "It is being restored just now.");
     this.#requireFree(name);
-    this.#collections.requireRoom(name);
+    const [entry, ...others] = this.#collections.newEntries(definition);
+    this.#collections.requireRoom(name, 1 + others.length);
     const indexes: Record<string, IndexDefinition> = {};
     for (const { name: kind, automatic, define } of kindsWith("automatic"))
       if (automatic.isWanted(request)) indexes[kind] = define(definition, automatic.definition);
-    const [entry, ...others] = this.#collections.newEntries(definition);
     const created = { id: name, ...summaryOf(definition) };
     await this.#dependencies.change({
       kind: "createCollection",

@@ -170,6 +170,11 @@ export class OpenCollection {
     return directoryBytes(this.#state.dependencies.directory);
   }
 
+  /** Bytes of the file of its store. */
+  get storeBytes(): number {
+    return this.#state.store.sizeBytes();
+  }
+
   statistics(): CollectionStatistics {
     const head = this.#state.readServed((_, current) => current);
     return {

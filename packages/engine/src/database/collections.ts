@@ -192,15 +192,13 @@ export class Collections {
     return entries.filter((entry) => entry !== undefined);
   }
 
-  requireRoom(name: string): void {
-    if (
-      this.served.size + this.elsewhere.size + this.changing.size + this.#restoring() <
-      limits.collectionsMax
-    )
-      return;
+  /** @param shards of the new collection: each counts as one */
+  requireRoom(name: string, shards = 1): void {
+    const there = this.served.size + this.elsewhere.size + this.changing.size + this.#restoring();
+    if (there + shards <= limits.collectionsMax) return;
     throw new QuiverError(
       "invalid_request",
-      `name '${name}' would be one collection more than the limit of ${limits.collectionsMax}. Delete one first.`,
+      `name '${name}' would be ${shards === 1 ? "one collection" : `${shards} shards`} more than the limit of ${limits.collectionsMax}${shards === 1 ? "" : ` collections and shards, of which there are ${there}`}. Delete one first.`,
       { path: "name", limit: limits.collectionsMax },
     );
   }

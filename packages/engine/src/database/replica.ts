@@ -316,6 +316,10 @@ export class DatabaseReplica implements Replica {
     return copyStore(collection, collectionDirectory(this.#parts.dataDir, internalId));
   }
 
+  copyBytes(internalId: string): number {
+    return this.#require(internalId).storeBytes;
+  }
+
   async adopt(internalId: string): Promise<void> {
     const collection = this.#require(internalId);
     await this.#parts.restores.adopt(collection, await this.copyOf(internalId));

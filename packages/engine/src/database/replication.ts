@@ -18,6 +18,7 @@ import type { AppliedMessage, Written } from "../runtime/writer.ts";
 import type { DatabaseOptions } from "./options.ts";
 import type { ShardCall } from "./shards/call.ts";
 
+export { compareText } from "../base/bytes.ts";
 export type { CallLimits } from "../base/deadline.ts";
 export { isAlone, type LoggedRequest } from "../collection/accept.ts";
 export { type CatalogEntry, collectionIdOf, nameOf, shardIdOf } from "../collection/definition.ts";
@@ -168,6 +169,8 @@ export interface Replica {
   stateOf(internalId: string): Promise<{ place: Place; sha256: string }>;
   /** A copy of a collection's store, as of now. */
   copyOf(internalId: string): Promise<AsyncIterable<Uint8Array>>;
+  /** About how many bytes a copy has: those of the store's file. */
+  copyBytes(internalId: string): number;
   /** Makes this node's copy of a collection that of all nodes, under a new internal id and with a log of its own from the beginning. */
   adopt(internalId: string): Promise<void>;
   /** Takes in a copy as the store of a collection of the catalog, which replaces what this node has of it. @throws invalid_snapshot */

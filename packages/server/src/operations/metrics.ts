@@ -147,6 +147,38 @@ export class Metrics {
       "Collections that the node should serve and copies from another one.",
       (node) => node.not_served?.length,
     );
+    nodeGauge(
+      "quiver_cluster_shards",
+      "Collections, or shards of them, that the catalog gives the node.",
+      ({ holds }) => holds,
+    );
+    const copyGauge = (
+      name: string,
+      help: string,
+      read: (copy: { bytes: number; bytes_expected: number }) => number,
+    ) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ["node", "collection"] as const,
+        registers: [this.#registry],
+        collect() {
+          this.reset();
+          for (const { node, not_served: some = [] } of status().nodes)
+            for (const { collection, copying } of some)
+              if (copying !== undefined) this.set({ node, collection }, read(copying));
+        },
+      });
+    copyGauge(
+      "quiver_cluster_copied_bytes",
+      "Bytes of a copy that the node has so far.",
+      ({ bytes }) => bytes,
+    );
+    copyGauge(
+      "quiver_cluster_copy_size_bytes",
+      "About the bytes that the whole copy has.",
+      ({ bytes_expected: expected }) => expected,
+    );
     this.#gauge(
       "quiver_cluster_publish_seconds",
       "Seconds until the log has acknowledged a message, median of the latest.",

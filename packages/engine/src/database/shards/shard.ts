@@ -4,6 +4,7 @@
 // that all are asked for, and the collection puts the answers together (sharded-collection.ts). A shard is in this process, or on another node,
 // which is sent the name of a method and its arguments. So arguments and answers are data (structured clone).
 
+import { QuiverError } from "@quiverdb/protocol/errors";
 import type { MergeCollection } from "@quiverdb/protocol/shapes/collection";
 import type { FacetVectors } from "@quiverdb/protocol/shapes/matching";
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
@@ -342,6 +343,8 @@ export type ShardAnswer<M extends ShardMethod> = Awaited<ReturnType<ShardMethods
 
 /** How long one write is waited for before the deadline is looked at. */
 const waitMs = 100;
+/** How long a shard is waited for that is behind what it is asked for. */
+const lateMs = 10_000;
 
 /** Records that are looked at in a step. */
 const recordsPerStep = 128;
@@ -349,11 +352,29 @@ const recordsPerStep = 128;
 /** Resolves when a shard has a version, which later reads see. */
 async function reached(state: CollectionParts["state"], version: number, deadline: Deadline): Promise<void> {
   if (version <= state.seenVersion) return;
-  while (state.read((_, head) => head.version) < version) {
+  await written(state, version, deadline);
+  state.markSeen(version);
+}
+
+/** Resolves when the store of a shard has a version. */
+async function written(state: CollectionParts["state"], version: number, deadline: Deadline): Promise<void> {
+  const endMs = performance.now() + lateMs;
+  while (version > state.seenVersion && state.read((_, head) => head.version) < version) {
     deadline.check();
+    requireInTime(state, endMs);
     await state.nextWrite(waitMs, deadline);
   }
-  state.markSeen(version);
+}
+
+/** @throws not_ready */
+function requireInTime(state: CollectionParts["state"], endMs: number): void {
+  if (performance.now() < endMs) return;
+  const { definition } = state;
+  throw new QuiverError(
+    "not_ready",
+    `The shard ${definition.shard?.number} of the collection '${state.name}' is behind what was asked for. Send the request again.`,
+    { collection: state.name, shard: definition.shard?.number, retry_after_seconds: 1 },
+  );
 }
 
 /** Resolves when a shard has applied the log up to a position. */
@@ -362,8 +383,10 @@ async function reachedPosition(
   position: number,
   deadline: Deadline,
 ): Promise<void> {
+  const endMs = performance.now() + lateMs;
   while (state.appliedPosition < position) {
     deadline.check();
+    requireInTime(state, endMs);
     state.appliedPosition = state.read((readTxn) => readPlace(readTxn).position);
     if (state.appliedPosition < position) await state.nextWrite(waitMs, deadline);
   }
@@ -410,6 +433,7 @@ export async function runInShard(
     const deadline = Deadline.of({ ...limits, atVersion });
     await reachedPosition(state, applied, deadline);
     await reached(state, notBefore, deadline);
+    await written(state, atVersion ?? 0, deadline);
     if (atVersion === undefined) return run(parts, args as never, deadline, key);
     try {
       return await state.exact.use(atVersion, deadline, async () => run(parts, args as never, deadline, key));

@@ -380,8 +380,12 @@ export function shardedCalls(shards: Shards): CollectionCalls {
       return { indexes } as MetadataIndexes;
     }) as never,
     async measureRecall(given, call) {
-      const sample = Math.ceil((given?.sample ?? limits.recallSampleDefault) / shards.count);
-      const all = await shards.all("measureRecall", { ...given, sample }, options(call), latest(shards));
+      const wanted = given?.sample ?? limits.recallSampleDefault;
+      // The first shards take what is left over; each measures one at least.
+      const sampleOf = (number: number) =>
+        Math.max(1, Math.floor(wanted / shards.count) + Number(number < wanted % shards.count));
+      const args = (number: number) => ({ ...given, sample: sampleOf(number) });
+      const all = await shards.all("measureRecall", args, options(call), latest(shards));
       const queries = all.reduce((sum, each) => sum + each.queries, 0);
       const mean = (of: (each: (typeof all)[number]) => number) =>
         queries === 0 ? of(all[0]) : all.reduce((sum, each) => sum + of(each) * each.queries, 0) / queries;

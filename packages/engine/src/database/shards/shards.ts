@@ -83,7 +83,13 @@ export class Shards {
   ): Promise<ShardAnswer<M>> {
     const entry = this.#access.entries().find(({ definition }) => definition.shard?.number === number);
     if (entry === undefined)
-      throw new QuiverError("collection_not_found", "The collection was deleted meanwhile.");
+      throw new QuiverError(
+        "not_ready",
+        "The collection is being made, or was deleted, just now. Send the request again.",
+        {
+          retry_after_seconds: 1,
+        },
+      );
     const keyFilter = this.#keyFilter;
     const call: ShardCall = {
       method,

@@ -199,7 +199,6 @@ export class Restores {
     checkCollectionName(name);
     this.#requireQuiet(name);
     if (this.#collections.isTaken(name)) throw alreadyExists(name, "Choose another name or delete it first.");
-    this.#collections.requireRoom(name);
     const { home } = shards;
     const { version, history } = home.versionAt(when);
     const isPast = when.version != null || when.as_of != null;
@@ -209,6 +208,7 @@ export class Restores {
       ...(history !== null && { history }),
       name,
     });
+    this.#collections.requireRoom(name, entries.length);
     return home.workAside((_directory, closing) =>
       this.#watched(name, (ended) => {
         const signal = AbortSignal.any([ended, closing]);
