@@ -171,7 +171,14 @@ export class Cluster implements ReplicatedLog {
     );
     const move = (internalId: string, replicas: readonly string[]) =>
       this.#catalog.change({ kind: "setReplicas", internalId, replicas });
-    this.#moves = new Moves(this.node, replica, this.#options.replaceMs, move, this.#replicationFactor);
+    this.#moves = new Moves(
+      this.node,
+      replica,
+      () => this.#catalog.knownPosition,
+      this.#options.replaceMs,
+      move,
+      this.#replicationFactor,
+    );
     this.#catalog = new CatalogLog(this.connection, replica, this.publisher, log);
     await this.#catalog.start();
     // One that was removed serves what others do not have yet.
@@ -503,6 +510,9 @@ export class Cluster implements ReplicatedLog {
       this.#movedMs.set(internalId, sinceMs);
       // Requests that came before go on for a while.
       if (now - sinceMs < movedMs || needed.has(internalId)) continue;
+      // Who has planned the move has seen one; that it still is there costs nothing to look at.
+      const known = this.#catalog.knownPosition;
+      if (!this.servingNodes(entry).some(({ catalog }) => catalog[0] >= known)) continue;
       await this.#replica.drop(internalId);
       this.#options.log.info({ collection: entry.definition.name }, "a collection has moved to other nodes");
     }

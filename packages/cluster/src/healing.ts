@@ -111,15 +111,13 @@ export class Healing {
     await Promise.all(this.#copying.values());
   }
 
-  /** The other nodes that have a collection, and have read as much of its log as this one. */
+  /** The other nodes that have a collection, or may have it, and have read as much of its log as this one: its replicas first. */
   #givers(internalId: string, wanted: Wanted): Member[] {
     const { replica, logOf, living } = this.#parts;
     const at = logOf(internalId);
     const { replicas = [] } = replica.entryById(internalId) ?? {};
-    return living().filter(
-      ({ node, broken, logs }) =>
-        replicas.includes(node) && !(internalId in broken) && logs[at] >= wanted.needed,
-    );
+    const able = living().filter(({ broken, logs }) => !(internalId in broken) && logs[at] >= wanted.needed);
+    return able.toSorted((a, b) => Number(replicas.includes(b.node)) - Number(replicas.includes(a.node)));
   }
 
   /** Collections that this node should have. */
@@ -144,6 +142,8 @@ export class Healing {
         const response = await fetch(url + copyPath(internalId), {
           headers: { [secretHeader]: this.#parts.secret },
         });
+        // It does not hold it, or no longer.
+        if (response.status === 404) continue;
         if (!response.ok || response.body === null) throw new Error(`${url} answers ${response.status}`);
         const expected = Number(response.headers.get(copyBytesHeader));
         wanted.why = `it is being copied from '${node}'`;

@@ -18,12 +18,18 @@ class Model {
   readonly served = new Set<string>();
   entries: CatalogEntry[] = [];
   position = 0;
+  /** Of the change that is being made. */
+  making = 0;
   readonly #plans = new Map<string, Moves>();
 
   join(node: string): void {
     this.members.add(node);
     this.living.add(node);
-    this.#plans.set(node, new Moves(node, this.#replica, replaceMs, this.#change));
+    this.#plans.set(node, new Moves(node, this.#replica, () => this.known, replaceMs, this.#change));
+  }
+
+  get known(): number {
+    return Math.max(this.position, this.making);
   }
 
   make(internalId: string, replicationFactor: number | null, origin?: { internalId: string }): void {
@@ -37,7 +43,6 @@ class Model {
   readonly #replica = {
     entries: () => this.entries,
     nodes: () => new Map(Array.from(this.members, (node) => [node, ""])),
-    catalogPlace: () => ({ position: this.position, hash: new Uint8Array() }),
   };
 
   readonly #change = async (internalId: string, replicas: readonly string[]) => {
@@ -49,6 +54,10 @@ class Model {
     for (const node of left) this.served.delete(`${internalId} ${node}`);
     if (before > 0) expect(this.serving(internalId), `${internalId} is served by nobody`).not.toEqual([]);
   };
+
+  planOf(node: string, told: Parameters<Moves["plan"]>[0]): Promise<void> | undefined {
+    return this.#plans.get(node)?.plan(told);
+  }
 
   /** Living nodes that serve a collection. */
   serving(internalId: string): string[] {
@@ -144,6 +153,30 @@ describe("[Y13] collections", () => {
     }
     for (let i = 0; i < 30; i++) expect(model.entries[30 + i].replicas).toEqual(model.entries[i].replicas);
     expect(model.entries[60].replicas).toEqual(model.entries[0].replicas);
+  });
+
+  test("stay with the node that has made them until the others know of them, and have them", async () => {
+    const [entry] = model.entries;
+    Object.assign(entry, {
+      replicas: ["a", "b", "c"],
+      madeOn: "a",
+      definition: { name: "c0#0", replicationFactor: 2, shard: { number: 0, of: 1 } },
+    });
+    model.entries = [entry];
+    // The change that makes it is being made here; the others have not seen it, and so miss nothing.
+    model.making = model.position + 1;
+    const told = ["a", "b", "c"].map((node) => ({ node, catalog: model.position, broken: {} }));
+    const plan = async () => {
+      for (const node of ["a", "b", "c"]) await model.planOf(node, told);
+    };
+    await plan();
+    expect(entry.replicas).toEqual(["a", "b", "c"]);
+    model.position = model.making;
+    await plan();
+    expect(entry.replicas).toEqual(["a", "b", "c"]);
+    for (const each of told) each.catalog = model.position;
+    await plan();
+    expect(entry.replicas).toEqual(["b", "c"]);
   });
 
   test("whose nodes are removed one after the other are all on those that remain", async () => {

@@ -26,7 +26,8 @@ const movingMax = 32;
 
 export class Moves {
   readonly #node: string;
-  readonly #replica: Pick<Replica, "entries" | "nodes" | "catalogPlace">;
+  readonly #replica: Pick<Replica, "entries" | "nodes">;
+  readonly #knownPosition: () => number;
   readonly #replaceMs: number;
   readonly #replicationFactor: number;
   readonly #change: (internalId: string, replicas: readonly string[]) => Promise<void>;
@@ -35,12 +36,14 @@ export class Moves {
   #isPlanning = false;
 
   /**
+   * @param knownPosition of the catalog: that of the last change of which something may be known here
    * @param replaceMs how long a node may be away before others take its place
    * @param replicationFactor of collections that do not say
    */
   constructor(
     node: string,
-    replica: Pick<Replica, "entries" | "nodes" | "catalogPlace">,
+    replica: Pick<Replica, "entries" | "nodes">,
+    knownPosition: () => number,
     replaceMs: number,
     change: (internalId: string, replicas: readonly string[]) => Promise<void>,
     replicationFactor = replicationFactorDefault,
@@ -48,6 +51,7 @@ export class Moves {
     this.#replicationFactor = replicationFactor;
     this.#node = node;
     this.#replica = replica;
+    this.#knownPosition = knownPosition;
     this.#replaceMs = replaceMs;
     this.#change = change;
   }
@@ -96,7 +100,8 @@ export class Moves {
   ): readonly string[] | "copying" | undefined {
     const wanted = definition.replicationFactor ?? this.#replicationFactor;
     const staying = replicas.filter((node) => usable.includes(node));
-    const { position } = this.#replica.catalogPlace();
+    // A change that is being made here is seen before it is whole: others may not know it yet.
+    const position = this.#knownPosition();
     const isServed = (node: string) => {
       const known = living.find((each) => each.node === node);
       return known !== undefined && known.catalog >= position && !(internalId in known.broken);

@@ -135,6 +135,23 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
       await stop(2);
       expect(await all.collection(solo).has("only")).toBe(true);
       for (const name of solos) await all.deleteCollection(name);
+
+      // A node comes back at another address, and then without its directory.
+      const served = (i: number) =>
+        poll(async () => {
+          const { nodes: told } = await ask<ClusterStatus>(1, "GET", "/cluster/status");
+          const found = told.find(({ node }) => node === `n${i + 1}`);
+          return [found?.alive, found?.url, found?.not_served];
+        }).toEqual([true, urlOf(i), []]);
+      await stop(3);
+      [ports[3]] = await freePorts(1);
+      await start(3);
+      await Promise.race([served(3), failing]);
+      await stop(3);
+      rmSync(join(directory, "n4"), { recursive: true });
+      await start(3);
+      await Promise.race([served(3), failing]);
+      expect(readdirSync(join(directory, "n4", "collections")).length).toBeGreaterThan(3);
     } finally {
       isOver = true;
     }

@@ -447,15 +447,17 @@ export class OpenDatabase implements Database {
 
   async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
     this.#assertOpen();
-    const [from] = this.collections.shardsOf(request.from) ?? [this.collections.entryOf(request.from)];
+    const entries = () =>
+      this.collections.shardsOf(request.from) ?? [this.collections.entryOf(request.from)].filter(isThere);
+    const [from] = entries();
     // A copy is where its original is; another collection may be nowhere together with it.
     if (from !== undefined && from.definition.origin === undefined)
       throw notACopy(collectionOf(from.definition), name);
     // A copy that another node has just made arrives here soon.
     const until = performance.now() + arrivalMs;
     const isArriving = () => {
-      const entry = this.collections.elsewhere.get(request.from);
-      return entry !== undefined && this.#holds(entry);
+      const isElsewhere = ({ definition }: CatalogEntry) => this.collections.elsewhere.has(definition.name);
+      return entries().some((entry) => this.#holds(entry)) && entries().every(isElsewhere);
     };
     while (isArriving() && performance.now() < until) {
       Deadline.of(options).check();
@@ -541,3 +543,5 @@ export class OpenDatabase implements Database {
     this.#release();
   }
 }
+
+const isThere = <T>(value: T | undefined): value is T => value !== undefined;
