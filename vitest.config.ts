@@ -96,7 +96,7 @@ export default defineConfig({
           name: "over three shards",
           include: [
             "packages/database/src/embedded.test.ts",
-            "packages/server/test/{changes-events,conditional-writes,endpoints,filters,key-filters,merging}.test.ts",
+            "packages/server/test/{bad-input,changes-events,conditional-writes,endpoints,filters,key-filters,merging}.test.ts",
           ],
           env: { QUIVER_TEST_NODES: "3", QUIVER_TEST_SHARDS: "3" },
         },

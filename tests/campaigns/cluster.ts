@@ -365,9 +365,9 @@ async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<
   });
   const recording = new Recording();
   let back: Promise<void> = Promise.resolve();
+  let isOver = false;
   try {
     await prepare(cluster.urls[0]);
-    let isOver = false;
     const kinds = [
       ...new Array<"writes">(options.writers).fill("writes"),
       ...new Array<"reads">(options.readers).fill("reads"),
@@ -411,6 +411,8 @@ async function clusterHistory(options: ClusterOptions, endsAt: number): Promise<
       cause: error,
     });
   } finally {
+    // Clients go on until then, for ever where a cluster has ended.
+    isOver = true;
     await back.catch(() => undefined);
     await cluster.stop();
     network.close();
@@ -465,9 +467,8 @@ async function healed(cluster: DevCluster): Promise<void> {
   for (;;) {
     try {
       await cluster.servers.ready();
-      // lmdb-js can end the process when a write has failed (failing-disks.ts), or seconds later, since it has written behind the end of its
-      // memory. What supervises a node starts it again.
-      for (const node of cluster.nodes) if (node.hasEnded && node.hasSaid("Write error: ")) node.start();
+      // What supervises a node starts it again.
+      for (const node of cluster.nodes) if (isOverrun(node)) node.start();
       await Promise.all(cluster.nodes.map((node) => node.ready()));
       for (const url of cluster.urls) {
         const answer = await fetch(`${url}${collectionPath}/versions/current`, {
@@ -485,8 +486,16 @@ async function healed(cluster: DevCluster): Promise<void> {
   }
 }
 
+/**
+ * Whether a node has ended because lmdb-js has written behind the end of its memory: its message of a write that failed is longer than the
+ * memory that it takes for it (failing-disks.ts). That ends the process at once, or seconds later.
+ */
+const isOverrun = (node: DevCluster["nodes"][number]): boolean =>
+  node.hasEnded && node.hasSaid("Write error: ");
+
 /** @throws if a node has found that replicas, or the log, differ from what it has applied */
 async function undiverged(cluster: DevCluster): Promise<void> {
+  if (cluster.nodes.some(isOverrun)) await healed(cluster);
   for (const url of cluster.urls) {
     const { collections } = JSON.parse(await send(url, "GET", "/cluster/status")) as {
       collections: { diverged?: string }[];

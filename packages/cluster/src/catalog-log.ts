@@ -67,6 +67,11 @@ export class CatalogLog {
     return this.#isFailing || this.#reader.isFailing;
   }
 
+  /** Whether a later program has written what comes next. */
+  get isTooNew(): boolean {
+    return this.#reader.isTooNew;
+  }
+
   get position(): number {
     return this.#reader.position;
   }

@@ -663,8 +663,9 @@ export class Cluster implements ReplicatedLog {
     return this.#replica.shardsOf(name) ?? (entry === undefined ? [] : [entry]);
   }
 
-  /** The nodes that know changes of the catalog which this one has not applied yet, or cannot read. */
+  /** The nodes that know changes of the catalog which this one's program cannot read. */
   ahead(): Member[] {
+    if (!this.#catalog.isTooNew) return [];
     const { position } = this.#replica.catalogPlace();
     return this.living().filter(({ catalog }) => catalog[0] > position);
   }

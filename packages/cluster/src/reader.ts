@@ -77,6 +77,10 @@ export class StreamReader {
     return new Promise((resolve, reject) => this.#waiting.push({ position, resolve, reject }));
   }
 
+  get isTooNew(): boolean {
+    return this.#tooNew !== undefined;
+  }
+
   /** @throws not_ready where this program cannot read on */
   requireReadable(): void {
     if (this.#tooNew !== undefined) throw this.#tooNew;

@@ -83,8 +83,9 @@ export class ClusterSide {
     if (name === undefined || request.headers[hopHeader] !== undefined) return false;
     const entries = this.#cluster.entriesOf(name);
     if (entries.length === 0) {
-      // Another node may know it: this one is late, or its program cannot read what a later one writes.
-      const ahead = this.#reachable(this.#cluster.ahead())[0];
+      // Another node may know it, where this one's program cannot read on. It is asked once: if it does not hold it, the client asks again.
+      const able = this.#reachable(this.#cluster.ahead());
+      const ahead = able[Math.floor(Math.random() * able.length)];
       if (ahead !== undefined) this.#to(ahead)(request, response);
       return ahead !== undefined;
     }

@@ -87,6 +87,7 @@ export class LmdbStore implements Store {
           environment.openDB<Buffer, Uint8Array>({ name, encoding: "binary", keyEncoding: "binary" }),
         );
     } catch (error) {
+      endIfOverrun(error);
       // Creating a table is a commit, which may fail. Close the environment, or the next attempt to open would reuse the open one.
       // The error already says what is wrong; a failure to close would add nothing.
       environment.close().catch(() => {});
@@ -122,6 +123,7 @@ export class LmdbStore implements Store {
       for (const spool of writer.removedSpools) this.#spools.remove(spool);
       return written;
     } catch (error) {
+      endIfOverrun(error);
       // A commit that failed may be durable all the same, and then it needs what it wrote.
       if (thrown === error) this.#spools.undo();
       else this.#spools.kept();
@@ -213,6 +215,26 @@ export class LmdbStore implements Store {
     forget(new Set<unknown>([this.#environment, ...this.#tables.values()]));
   }
 }
+
+/**
+ * Ends the process at once, as a crash does, if lmdb-js has just written behind the end of its memory. When a write of pages fails,
+ * `mdb_page_flush` (lmdb-js 3.5.6) prints a message into 100 bytes, of which glibc makes 104. Up to two of its numbers are whatever was
+ * on the stack, so it has 83 to 120 characters. A longer one overwrites the size of the block behind it: seconds later, malloc aborts
+ * ("corrupted size vs. prev_size"), or hands out memory that is in use, and wrong bytes are stored. What is committed is safe.
+ */
+function endIfOverrun(error: unknown): void {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const [printed = ""] = /Attempting to write page at .*/.exec(cause.message) ?? [];
+    if (printed.length < usableBytes) continue;
+    writeSync(
+      2,
+      "\nquiver: a write to the disk failed, and LMDB has damaged the memory of the process: it ends here\n",
+    );
+    // A worker has no process.abort().
+    process.kill(process.pid, "SIGABRT");
+  }
+}
+const usableBytes = 104;
 
 /** LMDB's error messages in an environment whose meta page it could not write. */
 const refusesAll = /MDB_PANIC|fatal error/;

@@ -26,6 +26,7 @@ import {
   utf8,
 } from "../../base/bytes.ts";
 import { type CallOptions, Deadline } from "../../base/deadline.ts";
+import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
 import { fingerprint } from "../../collection/accept.ts";
 import { answerTo } from "../../collection/answers.ts";
@@ -33,7 +34,7 @@ import { type CollectionDefinition, collectionOf, nameOf } from "../../collectio
 import { readHead } from "../../collection/head.ts";
 import { denseAt, originTag, readTag, type StoredAt, storedAt } from "../../collection/history.ts";
 import { operationBytes, RecordReader, writeCondition } from "../../collection/record.ts";
-import { readVersion, versionNumbered } from "../../collection/versions.ts";
+import { readVersion, type VersionEntry, versionNumbered } from "../../collection/versions.ts";
 import type { ReadTransaction } from "../../storage/store.ts";
 import { changesBetween } from "./earlier-versions.ts";
 import { boundaryOf } from "./exact-versions.ts";
@@ -186,13 +187,8 @@ export class Merging {
     const end = this.#sharedEnd(copy, theirs, ours);
     const { version } = readHead(theirs);
     const current = readVersion(theirs, version);
-    const base = readTag(theirs, originTag);
-    if (base === undefined || current === undefined)
-      throw new QuiverError(
-        "version_gone",
-        `The collection '${copy.name}' no longer has the tag '${originTag}' at the version that it began with, so what it has changed is not known. Make another copy.`,
-        { collection: copy.name, tag: originTag },
-      );
+    const base = originOf(theirs, copy.name);
+    invariant(current !== undefined, `version ${version} is not in the log`);
     const changes = yield* changesBetween(theirs, base, current);
     requireMergeable(changes.length);
     const [conditions, operations] = [new ByteWriter(), new ByteWriter()];
@@ -238,6 +234,17 @@ export class Merging {
     if (isOrigin) return base === undefined ? 0 : base.firstOrdinal + base.opened;
     throw notACopy(collectionOf(copy.definition), nameOf(this.#state.definition));
   }
+}
+
+/** The version that a copy began with. @param name of the copy @throws version_gone */
+export function originOf(theirs: ReadTransaction, name: string): VersionEntry {
+  const base = readTag(theirs, originTag);
+  if (base !== undefined) return base;
+  throw new QuiverError(
+    "version_gone",
+    `The collection '${name}' no longer has the tag '${originTag}' at the version that it began with, so what it has changed is not known. Make another copy.`,
+    { collection: name, tag: originTag },
+  );
 }
 
 export const notACopy = ({ name, origin }: CollectionDefinition, of: string): QuiverError =>

@@ -34,7 +34,7 @@ import { told } from "../../query/filter/warnings.ts";
 import { comparePlaces, type PageEnd } from "../../query/scroll.ts";
 import { boundaryOf, passed } from "../collection/exact-versions.ts";
 import { facetLimit, type ReadPage, type ScrollPage } from "../collection/matches.ts";
-import { toldOf } from "../collection/merging.ts";
+import { originOf, toldOf } from "../collection/merging.ts";
 import { patchOf, type ShardChange } from "../collection/writes.ts";
 import type { CollectionCalls, RestrictedCalls } from "../collection-calls.ts";
 import type { Collection, PastCollection, Transaction } from "../contract.ts";
@@ -428,6 +428,8 @@ export async function mergeShards(
 ): Promise<Merged> {
   checkFields(MergeCollection, request);
   const copyId = copy.collectionId;
+  // A tag makes no version: the states that shards keep may still have it.
+  copy.home.parts.state.read((readTxn) => originOf(readTxn, copy.home.calls.name));
   const made = await changeShards(
     shards,
     { kind: "merge", copyId, on_conflict: request.on_conflict ?? null },
