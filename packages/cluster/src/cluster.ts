@@ -35,7 +35,7 @@ import { CatalogLog, type keptOfCatalog } from "./catalog-log.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { type Cursor, Cursors } from "./cursors.ts";
 import { Divergence } from "./divergence.ts";
-import { logUnavailable } from "./errors.ts";
+import { logUnavailable, stopping } from "./errors.ts";
 import { type OwnMessage, RequestGroups } from "./group.ts";
 import { Healing, secretHeader } from "./healing.ts";
 import { Lag } from "./lag.ts";
@@ -813,8 +813,7 @@ export class Cluster implements ReplicatedLog {
     clearInterval(this.#timer);
     for (const message of this.#own.values()) if (!message.isOver) message.failed(stopping());
     await this.#healing?.stop();
-    await Promise.all(this.#readers.map((reader) => reader.stop()));
-    await this.#catalog?.stop();
+    await Promise.all([this.#catalog?.stop(), ...this.#readers.map((reader) => reader.stop())]);
     if (this.#readers.length > 0) await this.#note();
     await this.#members?.stop();
     await this.connection.nats.close();
@@ -832,9 +831,6 @@ const notServed = (what: string, cause: unknown) =>
     { retry_after_seconds: 1 },
     { cause },
   );
-
-const stopping = () =>
-  new QuiverError("shutting_down", "The node is stopping; send the request to another one.");
 
 const foreign = (why: string) =>
   new QuiverError(

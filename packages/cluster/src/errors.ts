@@ -20,3 +20,6 @@ export const logDiverged = (what: string, why: string): QuiverError =>
     `${what} takes no writes: ${why}. 'quiver cluster status' names the replicas; nothing is repaired by guessing.`,
     {},
   );
+
+export const stopping = (): QuiverError =>
+  new QuiverError("shutting_down", "The node is stopping; send the request to another one.");

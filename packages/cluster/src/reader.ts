@@ -9,6 +9,7 @@ import { type ConsumerMessages, DeliverPolicy, type JsMsg } from "@nats-io/jetst
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { Connection } from "./connection.ts";
+import { stopping } from "./errors.ts";
 
 /** Messages that are applied together. */
 const messagesMax = 256;
@@ -73,6 +74,7 @@ export class StreamReader {
   /** Resolves when all messages up to a position are applied, which can be never. @throws not_ready where this program cannot read on */
   reached(position: number): Promise<void> | undefined {
     if (position <= this.position) return undefined;
+    if (this.#isStopped) return Promise.reject(stopping());
     if (this.#tooNew !== undefined) return Promise.reject(this.#tooNew);
     return new Promise((resolve, reject) => this.#waiting.push({ position, resolve, reject }));
   }
@@ -89,6 +91,8 @@ export class StreamReader {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#messages?.stop();
+    // A log's message can wait for a change of the catalog that never comes.
+    for (const { reject } of this.#waiting.splice(0)) reject(stopping());
     await this.#done;
   }
 

@@ -99,7 +99,8 @@ function Nodes({ last }: { last: Reading }) {
   const copies = last.of("quiver_cluster_copied_bytes").map(({ labels, value }) => {
     const isSame = (other: typeof labels) =>
       other.node === labels.node && other.collection === labels.collection;
-    return { ...labels, done: value, size: sizes.find((each) => isSame(each.labels))?.value ?? 0 };
+    const size = sizes.find((each) => isSame(each.labels))?.value ?? 0;
+    return { node: labels.node, collection: labels.collection, done: value, size };
   });
   const farthest = Math.max(0, ...positions.values());
   const shown = (value: number | undefined) => (value === undefined ? "" : count(value));
