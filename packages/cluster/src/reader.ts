@@ -141,7 +141,8 @@ export class StreamReader {
       for await (const { type } of messages.status()) {
         if (type !== "heartbeat") continue;
         heard();
-        if (applying === undefined) this.#isFailing = false;
+        // Nothing is there to read: what could not be read is gone.
+        if (applying === undefined) this.#goesOn();
       }
     })();
     const silence = setInterval(() => {
@@ -185,11 +186,15 @@ export class StreamReader {
     for (const { reject } of this.#waiting.splice(0)) reject(this.#tooNew);
   }
 
+  #goesOn(): void {
+    this.#isFailing = false;
+    this.#tooNew = undefined;
+  }
+
   /** Also for messages that need not be applied. */
   #advance(position: number): void {
     this.#next = Math.max(this.#next, position + 1);
-    this.#isFailing = false;
-    this.#tooNew = undefined;
+    this.#goesOn();
     const { reached = [], waiting = [] } = Object.groupBy(this.#waiting, (each) =>
       each.position <= position ? "reached" : "waiting",
     );

@@ -132,14 +132,18 @@ describe.skipIf(missing !== undefined)(`the log of the catalog (${remark})`, () 
     try {
       const { seq } = await jetstream(connection).publish(logSubject(0, internalId), bytes);
       await expect.poll(() => cluster.degraded(), { timeout: 20_000 }).toMatchObject({ logs_not_read: 1 });
-      // Nothing is lost meanwhile: what follows is applied when the message can be read, here because it is gone.
-      const written = collection.upsert([{ id: "b", dense_values: [1, 2] }]);
+      const write = () => collection.upsert([{ id: "b", dense_values: [1, 2] }]);
+      await expect(write()).rejects.toMatchObject({
+        code: "not_ready",
+        message: expect.stringContaining("Update this node"),
+      });
+      // Nothing is lost meanwhile: it goes on when the message can be read, here because it is gone.
       await (await jetstreamManager(connection)).streams.deleteMessage(logStream(0), seq);
-      await written;
-      expect([collection.has("a"), collection.has("b")]).toEqual([true, true]);
       await expect
         .poll(() => cluster.degraded() ?? {}, { timeout: 20_000 })
         .not.toHaveProperty("logs_not_read");
+      await write();
+      expect([collection.has("a"), collection.has("b")]).toEqual([true, true]);
     } finally {
       await connection.close();
       await database.close();
