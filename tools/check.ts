@@ -146,7 +146,7 @@ async function nodes(): Promise<Outcome> {
   const fetching = startNode(["tools/nats.ts"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   const { code, output } = await endOf(fetching);
   const projects = ["--project=over three nodes", "--project=over three shards"];
-  if (code === 0) return tests([...projects, "endpoints", "filters", "embedded", "merging"]);
+  if (code === 0) return tests(projects);
   const why = `not tested: clusters; ${output.trim()}`;
   return process.env.QUIVER_REQUIRE_NATS === undefined ? { errors: [], notes: [why] } : { errors: [why] };
 }
