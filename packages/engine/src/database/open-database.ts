@@ -448,7 +448,8 @@ export class OpenDatabase implements Database {
   async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
     this.#assertOpen();
     const entries = () =>
-      this.collections.shardsOf(request.from) ?? [this.collections.entryOf(request.from)].filter(isThere);
+      this.collections.shardsOf(request.from) ??
+      [this.collections.entryOf(request.from)].filter((entry) => entry !== undefined);
     const [from] = entries();
     // A copy is where its original is; another collection may be nowhere together with it.
     if (from !== undefined && from.definition.origin === undefined)
@@ -543,5 +544,3 @@ export class OpenDatabase implements Database {
     this.#release();
   }
 }
-
-const isThere = <T>(value: T | undefined): value is T => value !== undefined;

@@ -1,7 +1,12 @@
 // Are the shards of a collection deleted together, by its name alone, on all nodes alike?
 
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CatalogEntry, Replica, SharedChange } from "../../src/database/replication.ts";
+import {
+  type CatalogEntry,
+  collectionIdOf,
+  type Replica,
+  type SharedChange,
+} from "../../src/database/replication.ts";
 import { MemoryLog } from "./memory-log.ts";
 
 let log: MemoryLog;
@@ -44,7 +49,7 @@ test("[Y15] nobody names a shard: it is not found, on any node", async () => {
   const stale = {
     kind: "deleteCollection",
     name: "named#0",
-    internalId: internalId.split("-", 1)[0],
+    internalId: collectionIdOf(internalId),
   } as const;
   expect(await change(stale)).toEqual(["collection_not_found", "collection_not_found"]);
   const replaced = { kind: "deleteCollection", name: "named", internalId: "c000" } as const;
@@ -73,7 +78,7 @@ test("[Y13] a collection that is deleted while a node copies a shard of it is de
   };
   const receiving = receiver.receive(entry.internalId, slow());
   await begun.promise;
-  const internalId = entry.internalId.split("-", 1)[0];
+  const internalId = collectionIdOf(entry.internalId);
   expect(await change({ kind: "deleteCollection", name: "moving", internalId })).toEqual(["made", "made"]);
   gate.resolve();
   await expect(receiving).rejects.toMatchObject({ code: "collection_not_found" });
