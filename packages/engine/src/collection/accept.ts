@@ -32,8 +32,18 @@ import * as transactions from "./transaction.ts";
 export type LoggedRequest = (
   | { kind: "upsert"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
   | { kind: "delete"; batch: Uint8Array; keyFilter?: WriterKeyFilter | undefined; ifVersion?: number }
-  /** The upserts and deletes of a merge, and of what several shards have found. `from`: what was asked for; `told`: its answer. */
-  | { kind: "change"; batch: Uint8Array; from: string; told?: object; ifVersion?: number }
+  /**
+   * The upserts and deletes of a merge, and of what several shards have found. `from`: what was asked for; `told`: its answer; `holdMs`: if
+   * others' writes have overtaken it, they wait so long for the next attempt.
+   */
+  | {
+      kind: "change";
+      batch: Uint8Array;
+      from: string;
+      told?: object;
+      ifVersion?: number;
+      holdMs?: number;
+    }
   | ChangeMatching
   /** Begins a transaction. @param random 24 hex characters that make its id unguessable */
   | { kind: "begin"; random: string }

@@ -353,6 +353,10 @@ export class OpenCollection {
       });
   }
 
+  holdWrites(ms: number): void {
+    this.#state.holdWrites(ms);
+  }
+
   /** Every later read sees what was written so far. */
   see(): void {
     this.#state.markSeen(this.#state.writtenVersion);

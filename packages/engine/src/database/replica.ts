@@ -264,9 +264,11 @@ export class DatabaseReplica implements Replica {
     const committed: [string, number][] = [];
     for (const [i, { outcomes }] of applied.entries())
       for (const [j, outcome] of (outcomes ?? []).entries()) {
+        const request = messages[i].requests[j];
+        if (request.kind === "change" && request.holdMs !== undefined && collection.isOpen)
+          collection.holdWrites(isOvertaken(outcome) ? request.holdMs : 0);
         if (!outcome.ok) continue;
         version = Math.max(version, outcome.version);
-        const request = messages[i].requests[j];
         if ("index" in request) definedPosition = messages[i].position;
         if (isOwn(messages[i].opId)) continue;
         if ("index" in request) indexes.push(request.index);
@@ -363,6 +365,10 @@ export class DatabaseReplica implements Replica {
     collection.start(entry.loaded);
   }
 }
+
+/** Whether a change was refused because of what others have written since its records were found. */
+const isOvertaken = (outcome: NonNullable<AppliedMessage["outcomes"]>[number]): boolean =>
+  !outcome.ok && (outcome.error.code === "version_changed" || outcome.error.code === "record_changed");
 
 /** Positions of a log between two boundaries. */
 const boundaryPositions = 16;

@@ -154,7 +154,7 @@ test("[Y16] a restored version is exactly that one, and a merge takes all of a b
   ) => {
     while (!isOver) {
       await database.collection(name).upsert(write(++generation));
-      await delay(Math.random() * 30);
+      await delay(Math.random() * 15);
     }
   };
   const generationsOf = async (of: Collection) => {

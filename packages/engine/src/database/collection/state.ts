@@ -90,6 +90,8 @@ export class CollectionState {
   /** What serving threads know without asking. */
   readonly shared = new SharedState();
   #seenVersion = 0;
+  /** Until when writes wait. */
+  #heldUntilMs = 0;
   readonly #waiting = new Set<() => void>();
   isOpen = true;
 
@@ -140,6 +142,22 @@ export class CollectionState {
       clearTimeout(timer);
       this.#waiting.delete(resolve);
     }
+  }
+
+  /** Writes wait for so long, that a change of several shards is not overtaken again. @param ms 0: no longer */
+  holdWrites(ms: number): void {
+    this.#heldUntilMs = ms === 0 ? 0 : performance.now() + ms;
+    this.wakeReaders();
+  }
+
+  get isHeld(): boolean {
+    return performance.now() < this.#heldUntilMs;
+  }
+
+  /** Resolves when writes wait no longer. */
+  async unheld(deadline: Deadline): Promise<void> {
+    while (this.isHeld && this.isOpen) await this.nextWrite(this.#heldUntilMs - performance.now(), deadline);
+    this.gate.assertOpen();
   }
 
   /** Fields of log lines. */

@@ -82,6 +82,7 @@ export class Writes {
     deadline: Deadline = Deadline.none,
   ): Promise<{ version: number; value: unknown }> {
     this.#state.gate.assertOpen();
+    if (this.#state.isHeld && !("holdMs" in request)) await this.#state.unheld(deadline);
     deadline.check();
     const { idempotencyKey: key } = deadline;
     const keyed =

@@ -47,10 +47,11 @@ import { agreed, searchShards } from "./sharded-search.ts";
 import type { Shards } from "./shards.ts";
 import { unitedFacets } from "./united-facets.ts";
 
-/** How often a change is made anew while others write the same records. */
+/** How often, and for how long at least, a change is made anew that others' writes have overtaken. */
 const attemptsMax = 10;
-/** The same for a change of which every write of others makes another one. */
-const exactAttemptsMax = 100;
+const attemptsMs = 10_000;
+/** How long others' writes wait for the next attempt: twice as long as this one has taken so far, or the last one in all, within bounds. */
+const holdMs = { least: 250, most: 10_000 };
 
 const received = (bytes: StoredBytes): StoredVector => StoredVector.of(bytes);
 
@@ -177,7 +178,10 @@ async function changeShards<P extends Part, T extends object>(
     ? state.read((readTxn) => answerTo(readTxn, once, state.dependencies.clock()))
     : undefined;
   if (earlier !== undefined) return { version: earlier.version, told: earlier.value as T, parts: [] };
-  for (let attempt = 1; ; attempt++)
+  const endMs = performance.now() + attemptsMs;
+  let lastMs = 0;
+  for (let attempt = 1; ; attempt++) {
+    const startMs = performance.now();
     try {
       const { parts, atVersion } = await shards.atOneVersion(deadline, undefined, async (at) => ({
         parts: await partsOf(at, deadline),
@@ -190,17 +194,27 @@ async function changeShards<P extends Part, T extends object>(
         ...parts.map((each) => each.conditions),
         ...parts.map((each) => each.batch),
       ]);
+      const { least, most } = holdMs;
+      const hold = Math.ceil(
+        Math.min(most, Math.max(least, 2 * Math.max(lastMs, performance.now() - startMs))),
+      );
       const { version } = await writes.writeRecords(
-        { kind: "change", batch, from: text, told: answer, ...(isExact && { ifVersion: atVersion }) },
+        {
+          ...{ kind: "change", batch, from: text, told: answer },
+          ...(isExact && { ifVersion: atVersion }),
+          ...(isRepeated && { holdMs: hold }),
+        },
         `Changing ${counted(records, "record")}`,
         { records, bytes: batch.length },
         deadline,
       );
       return { version, told: answer, parts };
     } catch (error) {
-      if (isQuiverError(error, "version_changed") && isExact && attempt < exactAttemptsMax) continue;
-      if (!isRepeated || !isQuiverError(error, "record_changed") || attempt === attemptsMax) throw error;
+      const isOvertaken = isQuiverError(error, isExact ? "version_changed" : "record_changed");
+      if (!isRepeated || !isOvertaken || (attempt >= attemptsMax && performance.now() > endMs)) throw error;
+      lastMs = performance.now() - startMs;
     }
+  }
 }
 
 const recordsOf = (parts: readonly ShardChange[]): number =>
