@@ -11,6 +11,7 @@ import {
   type CallLimits,
   type CatalogEntry,
   errorOf,
+  nameOf,
   type Replica,
   type ShardCall,
   wireOf,
@@ -157,7 +158,7 @@ export class ShardCalls {
 
   #unserved({ definition, replicas = [] }: CatalogEntry, why: string): QuiverError {
     const { shard } = definition;
-    const [name] = definition.name.split("#", 1);
+    const name = nameOf(definition);
     return new QuiverError(
       "not_ready",
       `The shard ${shard?.number} of the collection '${name}' is served by no node now (${why}); ${replicas.join(", ")} should. Send the request again.`,

@@ -116,7 +116,18 @@ export class Metrics {
   }
 
   /** The gauges of a node of a cluster. @param status of the cluster as this node sees it */
-  describeCluster(status: () => ClusterStatus): void {
+  describeCluster(read: () => ClusterStatus): void {
+    // All gauges are collected in one turn; a status looks at all shards.
+    let known: ClusterStatus | undefined;
+    const status = (): ClusterStatus => {
+      if (known === undefined) {
+        known = read();
+        setImmediate(() => {
+          known = undefined;
+        });
+      }
+      return known;
+    };
     const nodeGauge = (name: string, help: string, read: (node: ClusterNode) => number | undefined) =>
       new Gauge({
         name,
