@@ -40,7 +40,7 @@ import { type OwnMessage, RequestGroups } from "./group.ts";
 import { Healing, secretHeader } from "./healing.ts";
 import { Lag } from "./lag.ts";
 import { LogEnd } from "./log-end.ts";
-import { type Member, Members, type ToldPlace } from "./members.ts";
+import { type Member, Members, requireUnused, type ToldPlace } from "./members.ts";
 import { Moves } from "./moves.ts";
 import {
   catalogHeader,
@@ -85,8 +85,9 @@ const applyMs = 30_000;
 const noteMs = 1_000;
 /** How long a request waits for the rest of a copy. */
 const wholeMs = 5_000;
-/** For so long a collection stays that has moved to other nodes. */
+/** For so long a collection stays that has moved to other nodes, and for so long while somebody reads an export of it. */
 const movedMs = 3_000;
+const movedExportsMs = 600_000;
 
 export class Cluster implements ReplicatedLog {
   readonly node: string;
@@ -142,6 +143,16 @@ export class Cluster implements ReplicatedLog {
   }
 
   async start(replica: Replica): Promise<void> {
+    try {
+      await this.#start(replica);
+    } catch (error) {
+      // Its connection would keep the process alive.
+      await this.stop();
+      throw error;
+    }
+  }
+
+  async #start(replica: Replica): Promise<void> {
     this.#replica = replica;
     const isNew = await this.#identify();
     const { log, version, url } = this.#options;
@@ -184,13 +195,15 @@ export class Cluster implements ReplicatedLog {
     // One that was removed serves what others do not have yet.
     const isNeeded = () => replica.entries().some(({ replicas }) => replicas?.includes(this.node));
     const isLeaving = replica.isRemoved(this.node) && !isNew && isNeeded();
-    if (!isLeaving && replica.nodes().get(this.node) !== url)
+    if (!isLeaving && replica.nodes().get(this.node) !== url) {
+      await requireUnused(this.connection.nodes, this.node, url);
       await this.#catalog.change({
         kind: "joinNode",
         node: this.node,
         url,
         replicationFactor: this.#replicationFactor,
       });
+    }
     for (const [internalId, why] of this.#divergence.noted())
       if (this.#nameOf(internalId) !== undefined) this.#diverge(internalId, why);
     for (let i = 0; i < this.identity.logs; i++) {
@@ -510,6 +523,7 @@ export class Cluster implements ReplicatedLog {
       this.#movedMs.set(internalId, sinceMs);
       // Requests that came before go on for a while.
       if (now - sinceMs < movedMs || needed.has(internalId)) continue;
+      if (this.#replica.isExporting(internalId) && now - sinceMs < movedExportsMs) continue;
       // Who has planned the move has seen one; that it still is there costs nothing to look at.
       const known = this.#catalog.knownPosition;
       if (!this.servingNodes(entry).some(({ catalog }) => catalog[0] >= known)) continue;

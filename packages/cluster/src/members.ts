@@ -6,6 +6,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { KV } from "@nats-io/kv";
 import type { DatabaseLog } from "@quiverdb/engine/database/options";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { aliveMs } from "./connection.ts";
 
 /** A place in a log: position, and the hash of all messages up to it, in hex. */
@@ -35,6 +36,25 @@ export type Copying = { readonly from: string; readonly bytes: number; readonly 
 const tellMs = 1_000;
 /** Without a word for so long, its own included, a node listens anew: the client of NATS looks for a lost consumer every half minute only. */
 const silentMs = 4_000;
+
+/**
+ * Resolves when no living node of this name is elsewhere. What one has told that is gone expires; what is told anew is told by one that lives.
+ * @throws data_directory_foreign
+ */
+export async function requireUnused(bucket: KV, node: string, url: string): Promise<void> {
+  const first = await bucket.get(node);
+  for (let entry = first; entry !== null && entry.operation === "PUT"; entry = await bucket.get(node)) {
+    const member = entry.json<Member>();
+    if (member.url === url) return;
+    if (entry.revision !== first?.revision)
+      throw new QuiverError(
+        "data_directory_foreign",
+        `The cluster has a node '${node}', which lives at ${member.url}. Give this one another name, or stop that one first.`,
+        { node, url: member.url },
+      );
+    await delay(tellMs / 4);
+  }
+}
 
 export class Members {
   readonly #bucket: KV;
@@ -113,6 +133,8 @@ export class Members {
   }
 
   async stop(): Promise<void> {
+    // One that was refused has told nothing, and its name may be that of another.
+    if (this.#timer === undefined) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#watch?.stop();

@@ -3,6 +3,7 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "@quiverdb/client";
 import type { RunningServer } from "@quiverdb/server/running-server";
 import { startServer } from "@quiverdb/server/server";
@@ -18,6 +19,7 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
   let ports: number[];
   const nodes: (RunningServer | undefined)[] = [];
   const names = ["c0", "c1", "c2", "c3"];
+  const longCount = 160;
 
   const start = async (i: number) => {
     nodes[i] = await startServer({
@@ -104,12 +106,24 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
       await Promise.race([without(1, 0).toBe(true), failing]);
       await start(1);
 
+      // What is being exported stays until it is read: so much that it is not all on its way at once.
+      const long = Array.from({ length: longCount }, (_, i) => ({
+        id: `long${i}`,
+        text: "pad ".repeat(25_000),
+      }));
+      for (let i = 0; i < longCount; i += 20) await all.collection("c3").upsert(long.slice(i, i + 20));
+      const lines = connect(urlOf(1)).collection("c3").export()[Symbol.asyncIterator]();
+      expect((await lines.next()).done).toBe(false);
       await ask(0, "POST", "/cluster/remove/n1");
       await Promise.race([without(0, 1).toBe(true), failing]);
       // Of three collections, and three shards of another.
       await poll(async () => Object.values(await replicas(1)).map((each) => each.length)).toEqual([
         3, 3, 3, 3, 3, 3,
       ]);
+      await delay(6_000);
+      let read = 1;
+      while (!(await lines.next()).done) read++;
+      expect(read).toBeGreaterThan(longCount);
       const collections = join(directory, "n1", "collections");
       await poll(async () => readdirSync(collections)).toEqual([]);
       await stop(0);
@@ -160,7 +174,7 @@ describe.skipIf(missing !== undefined)(`a cluster of four nodes (${remark})`, ()
     for (const name of names) {
       const count = written.get(name) as number;
       expect(count).toBeGreaterThan(5);
-      expect(await all.collection(name).count()).toBe(count);
+      expect(await all.collection(name).count()).toBe(name === "c3" ? count + longCount : count);
     }
     const refused = await ask<{ error: { code: string } }>(1, "POST", "/cluster/remove/n9");
     expect(refused.error.code).toBe("invalid_request");

@@ -1,10 +1,11 @@
 // Are several shards searched while nodes are dead or paused, and does a node that has lost everything get its shards again?
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DevCluster } from "../src/dev/dev-cluster.ts";
+import { DevCluster, DevNode } from "../src/dev/dev-cluster.ts";
+import { freePorts } from "../src/dev/servers.ts";
 import { missing, natsServer, remark } from "./nats.ts";
 
 const cli = resolve(import.meta.dirname, "../../cli/src/main.ts");
@@ -213,6 +214,72 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
       cluster.nodes[victim].resume();
     }
     await expect.poll(async () => (await ask(asked, "DELETE", path("solo"))).status).toBe(204);
+  });
+
+  test("[Y17] what is passed on whole to a paused node is answered by another one; a write is refused soon", async () => {
+    const body = { name: "two", tf_idf_options: { enabled: true }, config: { replication_factor: 2 } };
+    expect((await ask(0, "POST", "/vectordb/collections", body)).status).toBe(201);
+    const vectors = Array.from({ length: 20 }, (_, i) => ({ id: `r${i}`, text: "a" }));
+    expect((await ask(0, "POST", `${path("two")}/streaming/upsert`, { vectors })).status).toBe(200);
+    const { json } = await ask(0, "GET", "/cluster/status");
+    const held = (json.collections as { name: string; replicas: string[] }[]).find(
+      ({ name }) => name === "two",
+    );
+    const places = cluster.nodes.map(({ name }) => held?.replicas.includes(name));
+    const [asked, victim] = [places.indexOf(false), places.lastIndexOf(true)];
+    // The one that has made it is asked first for a while, and drops it when the others have it.
+    await expect
+      .poll(async () => (await ask(asked, "POST", `${path("two")}/vectors/count`, {})).json)
+      .toEqual({ count: 20 });
+    const send = async (method: string, end: string, sent?: object) => {
+      const begun = performance.now();
+      const { status } = await fetch(`${cluster.urls[asked]}${path("two")}${end}`, {
+        method,
+        headers: { "content-type": "application/json" },
+        ...(sent && { body: JSON.stringify(sent) }),
+      });
+      return { status, ms: performance.now() - begun };
+    };
+    cluster.nodes[victim].pause();
+    try {
+      const read = await Promise.all(
+        Array.from({ length: 12 }, (_, i) =>
+          i % 2 === 0 ? send("POST", "/vectors/count", {}) : send("GET", `/vectors/r${i}`),
+        ),
+      );
+      for (const { status, ms } of read) {
+        expect(status).toBe(200);
+        expect(ms).toBeLessThan(3_000);
+      }
+      const changed = await Promise.all(
+        vectors.slice(0, 8).map((vector) => send("POST", "/streaming/upsert", { vectors: [vector] })),
+      );
+      for (const { status, ms } of changed) {
+        expect([200, 503]).toContain(status);
+        expect(ms).toBeLessThan(12_000);
+      }
+    } finally {
+      cluster.nodes[victim].resume();
+    }
+    await expect.poll(async () => (await ask(asked, "DELETE", path("two"))).status).toBe(204);
+  });
+
+  test("[Y3] a second node with the name of one that lives is refused, and ends", async () => {
+    const [port] = await freePorts(1);
+    const monitors = cluster.servers.servers.map(({ monitor }) => monitor).join(",");
+    const options = {
+      nats: natsServer,
+      directory: join(directory, "second"),
+      quiver: [process.execPath, cli] as const,
+      args: ["--no-console", "--log-level", "warn", "--cluster-monitor", monitors],
+    };
+    mkdirSync(options.directory);
+    const second = new DevNode("n1", port, options, cluster.servers.urls);
+    second.start();
+    await expect.poll(() => second.hasEnded, { timeout: 30_000 }).toBe(true);
+    expect(second.hasSaid(`The cluster has a node 'n1', which lives at ${cluster.urls[0]}.`)).toBe(true);
+    const { json } = await ask(1, "GET", "/cluster/status");
+    expect(json.nodes[0]).toMatchObject({ node: "n1", alive: true, url: cluster.urls[0] });
   });
 
   test("[Y6] a node that has lost its disk gets its shards again, and all replicas are equal", async () => {

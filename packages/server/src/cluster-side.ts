@@ -19,7 +19,7 @@ import { operations } from "@quiverdb/engine/operations/operations";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
-import { type Forward, forwardingTo } from "./threads/forwarding.ts";
+import { passOn, type Target, targetAt } from "./threads/forwarding.ts";
 
 export const positionHeader = "x-quiver-position";
 const consistencyHeader = "x-quiver-consistency";
@@ -41,7 +41,7 @@ const hidden = { schema: { hide: true } as object };
 
 export class ClusterSide {
   readonly #cluster: Cluster;
-  readonly #forwards = new Map<string, Forward>();
+  readonly #targets = new Map<string, Target>();
   /** Until when a node is avoided, by URL. */
   readonly #avoided = new Map<string, number>();
   readonly #connections: Connections;
@@ -86,7 +86,7 @@ export class ClusterSide {
       // Another node may know it, where this one's program cannot read on. It is asked once: if it does not hold it, the client asks again.
       const able = this.#reachable(this.#cluster.ahead());
       const ahead = able[Math.floor(Math.random() * able.length)];
-      if (ahead !== undefined) this.#to(ahead)(request, response);
+      if (ahead !== undefined) this.#pass(request, response, [ahead]);
       return ahead !== undefined;
     }
     // Of several shards, one is enough: others are asked for theirs.
@@ -102,7 +102,7 @@ export class ClusterSide {
       ? able.toSorted((a, b) => (a.node < b.node ? -1 : 1))[0]
       : (maker ?? able[Math.floor(Math.random() * able.length)]);
     if (target === undefined || (isOfOne && isServed && this.#cluster.node < target.node)) return false;
-    this.#to(target)(request, response);
+    this.#pass(request, response, [target, ...able.filter((each) => each !== target)]);
     return true;
   }
 
@@ -148,14 +148,19 @@ export class ClusterSide {
     })();
   }
 
-  #to({ url }: Member): Forward {
-    const known = this.#forwards.get(url);
-    if (known !== undefined) return known;
-    const made = forwardingTo(url, [hopHeader, "1"], this.#connections, () =>
-      this.#avoided.set(url, performance.now() + avoidedMs),
-    );
-    this.#forwards.set(url, made);
-    return made;
+  /** @param nodes the first is asked, and the others if it does not answer */
+  #pass(request: IncomingMessage, response: ServerResponse, nodes: readonly Member[]): void {
+    const targets = nodes.map(({ url }) => {
+      const known = this.#targets.get(url);
+      if (known !== undefined) return known;
+      const made = targetAt(url, {
+        isLiving: () => this.#cluster.living().some((member) => member.url === url),
+        onUnreachable: () => this.#avoided.set(url, performance.now() + avoidedMs),
+      });
+      this.#targets.set(url, made);
+      return made;
+    });
+    passOn(request, response, targets, [hopHeader, "1"], this.#connections);
   }
 
   /**

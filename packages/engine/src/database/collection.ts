@@ -353,6 +353,10 @@ export class OpenCollection {
       });
   }
 
+  get isExporting(): boolean {
+    return this.#parts.records.isExporting;
+  }
+
   holdWrites(ms: number): void {
     this.#state.holdWrites(ms);
   }

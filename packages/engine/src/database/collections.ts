@@ -104,10 +104,11 @@ export class Collections {
 
   quarantine(name: string, entry: CatalogEntry | undefined, error: QuiverError): void {
     this.quarantined.set(name, { name, entry, error });
-    this.#dependencies.log.error(
-      { collection: name, store: entry?.internalId, err: error },
-      "a collection is quarantined",
-    );
+    const { log } = this.#dependencies;
+    const fields = { collection: name, store: entry?.internalId, err: error };
+    // One that moves, or is copied again, is no trouble.
+    if (error.code === "not_ready") log.info(fields, "a collection is not served");
+    else log.error(fields, "a collection is quarantined");
   }
 
   /** @param indexes of a new collection */

@@ -7,17 +7,18 @@ export class LimitedWork {
   #exports = 0;
   #isChecking = false;
 
-  /** Begins an export. @returns its end. @throws overloaded */
-  beginExport(): () => void {
-    if (this.#exports >= limits.exportsMax)
+  /** Begins an export. @param share 1 of a whole collection, less of a shard. @returns its end. @throws overloaded */
+  beginExport(share: number): () => void {
+    // Shares of shards add up to about whole numbers.
+    if (Math.round(1_000 * this.#exports) >= 1_000 * limits.exportsMax)
       throw new QuiverError(
         "overloaded",
-        `${this.#exports} exports are running, which is the limit. Send the request again later.`,
+        `${Math.round(this.#exports)} exports are running, which is the limit. Send the request again later.`,
         { limit: limits.exportsMax },
       );
-    this.#exports++;
+    this.#exports += share;
     return () => {
-      this.#exports--;
+      this.#exports -= share;
     };
   }
 

@@ -293,7 +293,7 @@ export class OpenDatabase implements Database {
       },
       checkAlone: (run) => this.#limited.checkAlone(run),
       onMemoryUse: () => this.#background.run(keepingMemory, () => this.#balance.balance()),
-      beginExport: () => this.#limited.beginExport(),
+      beginExport: (share) => this.#limited.beginExport(share),
       readerSlots: this.#options.readerThreads ?? 0,
       indexWaitMs: this.#options.indexWaitMs ?? Number.POSITIVE_INFINITY,
       closeInThreads: (internalId) => this.threads.closeStore(internalId),

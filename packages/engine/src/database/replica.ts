@@ -227,6 +227,10 @@ export class DatabaseReplica implements Replica {
     return this.#find(internalId) !== undefined;
   }
 
+  isExporting(internalId: string): boolean {
+    return this.#find(internalId)?.isExporting ?? false;
+  }
+
   placeOf(internalId: string): Place | undefined {
     return this.#find(internalId)?.place;
   }

@@ -138,6 +138,8 @@ export interface Replica {
   entryOf(name: string): CatalogEntry | undefined;
   entryById(internalId: string): CatalogEntry | undefined;
   serves(internalId: string): boolean;
+  /** Whether anybody reads lines of a collection here: an export, or differences. */
+  isExporting(internalId: string): boolean;
   /** Undefined for a collection that this node does not serve. */
   placeOf(internalId: string): Place | undefined;
   /**

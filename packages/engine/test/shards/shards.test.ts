@@ -1,5 +1,6 @@
 // Does a collection of several shards answer like one of one shard, to the last digit?
 
+import { limits } from "@quiverdb/protocol/limits";
 import type { CreateCollection } from "@quiverdb/protocol/shapes/collection";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Collection, VectorWrite } from "../../src/database/contract.ts";
@@ -446,6 +447,24 @@ test("[Y15] snapshots, restores, copies and merges are of all shards", async () 
   expect(first.listCollections().map(({ name }) => name)).toEqual(["sharded", "whole"]);
   expect(detail.config.shards).toBe(3);
   expect((await sharded.check()).findings).toEqual([]);
+});
+
+test("[Y15] more shards than exports may run are exported, which counts as one", async () => {
+  const [first] = log.databases;
+  await first.createCollection({
+    name: "many",
+    tf_idf_options: { enabled: true },
+    config: { shards: limits.exportsMax + 6 },
+  });
+  const many = first.collection("many");
+  await many.upsert(Array.from({ length: 300 }, (_, i) => ({ id: `m${i}`, text: "a" })));
+  const exported = await Promise.all([many.exportMatching({}), many.exportMatching({})]);
+  for (const lines of exported) {
+    let count = 0;
+    for await (const _ of lines) count++;
+    expect(count).toBe(300);
+  }
+  await first.deleteCollection("many");
 });
 
 test("[Y15] a filter of a key restricts reads of all shards, and writes are refused", async () => {

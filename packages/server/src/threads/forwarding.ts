@@ -111,37 +111,113 @@ export class Forwarding {
   }
 }
 
-/**
- * Passes requests on to another server.
- * @param added names and values of headers, in turn
- * @param onUnreachable called when a request could not be passed on
- */
-export function forwardingTo(
-  url: string,
-  added: readonly string[],
-  connections: Connections,
-  onUnreachable: () => void,
-): Forward {
+/** Another server that requests are passed on to. */
+export type Target = Pick<ForwardingParts, "open"> & {
+  isLiving(): boolean;
+  /** A request could not be passed on, or another server was faster by a second. */
+  onUnreachable(): void;
+};
+
+export function targetAt(url: string, rest: Omit<Target, "open">): Target {
   const { protocol, hostname, port } = new URL(url);
   const isSecure = protocol === "https:";
   const agent = isSecure ? new SecureAgent(agentOptions) : new Agent(agentOptions);
   const to = { hostname, port, agent };
-  return forwarding({
-    open: (options) => (isSecure ? httpsRequest : httpRequest)({ ...options, ...to }),
-    added: () => added,
-    connections,
-    onUnreachable,
+  return { open: (options) => (isSecure ? httpsRequest : httpRequest)({ ...options, ...to }), ...rest };
+}
+
+/** Requests with longer bodies are passed on while they arrive, to one server. */
+const heldBytesMax = 2 ** 20;
+/** A server that has not answered what only reads by then is not waited for alone. */
+const hedgeMs = 1_000;
+
+/**
+ * Passes a request on to the first of some servers that answers: one that cannot be reached is followed by the next, and if the request only
+ * reads, so is one that takes long. A server that is no longer living is not waited for.
+ * @param added names and values of headers, in turn
+ */
+export function passOn(
+  request: IncomingMessage,
+  response: ServerResponse,
+  targets: readonly Target[],
+  added: readonly string[],
+  connections: Connections,
+): void {
+  const { "content-length": length, "transfer-encoding": coding } = request.headers;
+  const isHeld = Number(length ?? 0) <= heldBytesMax && coding === undefined && !isUninvited(request);
+  if (!isHeld) {
+    forwarding({ ...targets[0], added: () => added, connections })(request, response);
+    return;
+  }
+  connections.begin(response);
+  const pieces: Buffer[] = [];
+  const left = [...targets];
+  const running = new Map<ClientRequest, Target>();
+  const isReading = reads(request);
+  let timer: NodeJS.Timeout | undefined;
+  let isAnswered = false;
+  const ask = (): void => {
+    const target = left.shift() as Target;
+    const headers = [...endToEnd(request.rawHeaders), ...added];
+    const onward = target.open({ method: request.method, path: request.url, headers });
+    running.set(onward, target);
+    onward.on("response", (answer) => {
+      if (isAnswered) return;
+      isAnswered = true;
+      clearInterval(timer);
+      running.delete(onward);
+      for (const [other, slow] of running) {
+        slow.onUnreachable();
+        other.destroy();
+      }
+      response.once("close", () => {
+        if (!response.writableFinished) onward.destroy();
+      });
+      response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
+      pipeline(answer, response, (error) => {
+        if (error) response.destroy();
+      });
+    });
+    onward.on("error", (error: NodeJS.ErrnoException) => {
+      running.delete(onward);
+      if (isAnswered || response.destroyed) return;
+      target.onUnreachable();
+      const isUnsent = error.code === "ECONNREFUSED";
+      if (left.length > 0 && (isReading || isUnsent)) ask();
+      else if (running.size === 0) {
+        clearInterval(timer);
+        refuse(response, error);
+      }
+    });
+    onward.end(pieces.length > 0 ? Buffer.concat(pieces) : undefined);
+  };
+  response.once("close", () => {
+    connections.end(response);
+    clearInterval(timer);
+    for (const onward of running.keys()) onward.destroy();
+  });
+  request.on("data", (piece: Buffer) => pieces.push(piece));
+  request.once("end", () => {
+    if (response.destroyed) return;
+    ask();
+    timer = setInterval(() => {
+      if (isReading && left.length > 0) ask();
+      for (const [onward, target] of running) if (!target.isLiving()) onward.destroy(gone());
+    }, hedgeMs);
   });
 }
+
+const gone = (): Error => new Error("the server that the request was passed on to is gone");
 
 type ForwardingParts = {
   open(options: Pick<RequestOptions, "method" | "path" | "headers">): ClientRequest;
   added(request: IncomingMessage): readonly string[];
   readonly connections: Connections;
   onUnreachable?(): void;
+  isLiving?(): boolean;
 };
 
-function forwarding({ open, added, connections, onUnreachable }: ForwardingParts): Forward {
+function forwarding({ open, added, connections, onUnreachable, isLiving }: ForwardingParts): Forward {
   return (request, response) => {
     connections.begin(response);
     const headers = endToEnd(request.rawHeaders);
@@ -152,7 +228,13 @@ function forwarding({ open, added, connections, onUnreachable }: ForwardingParts
     const mustAsk = isUninvited(request);
     if (mustAsk) headers.push("expect", "100-continue");
     const onward = open({ method: request.method, path: request.url, headers });
+    const timer =
+      isLiving &&
+      setInterval(() => {
+        if (!isLiving()) onward.destroy(gone());
+      }, hedgeMs);
     response.once("close", () => {
+      clearInterval(timer);
       connections.end(response);
       // The client is gone before its answer: the owner stops the work for it.
       if (!response.writableFinished) onward.destroy();
@@ -170,6 +252,7 @@ function forwarding({ open, added, connections, onUnreachable }: ForwardingParts
       refuse(response, error);
     });
     onward.on("response", (answer) => {
+      clearInterval(timer);
       onAnswered();
       response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
       pipeline(answer, response, (error) => {
@@ -213,17 +296,24 @@ function refuse(response: ServerResponse, cause: Error): void {
   response.end(text);
 }
 
-/** The requests that a serving thread answers itself, by method. */
-const own = new Map<string, RegExp>();
-const served = allOperations.map(([, operation]) => operation).filter(({ threads }) => threads);
-for (const method of new Set(served.map((operation) => operation.method))) {
-  const paths = served
-    .filter((operation) => operation.method === method)
-    .map(({ path }) => path.replaceAll(/\{\w+\}/g, "[^/?#]+"));
-  own.set(method, new RegExp(`^(?:${paths.join("|")})(?:\\?|$)`));
+/** Whether a request is one of some operations. */
+function requestsOf(wanted: (operation: (typeof allOperations)[number][1]) => boolean) {
+  const byMethod = new Map<string, RegExp>();
+  const all = allOperations.map(([, operation]) => operation).filter(wanted);
+  for (const method of new Set(all.map((operation) => operation.method))) {
+    const paths = all
+      .filter((operation) => operation.method === method)
+      .map(({ path }) => path.replaceAll(/\{\w+\}/g, "[^/?#]+"));
+    byMethod.set(method, new RegExp(`^(?:${paths.join("|")})(?:\\?|$)`));
+  }
+  return ({ method, url }: IncomingMessage): boolean => byMethod.get(method ?? "")?.test(url ?? "") ?? false;
 }
 
-export function isForThread({ method, url }: IncomingMessage): boolean {
-  if (method === "GET") return url === livePath;
-  return own.get(method ?? "")?.test(url ?? "") ?? false;
-}
+/** The requests that a serving thread answers itself. */
+const served = requestsOf(({ threads }) => threads === true);
+
+export const isForThread = (request: IncomingMessage): boolean =>
+  request.method === "GET" ? request.url === livePath : served(request);
+
+/** The requests that change nothing, and can be asked of several servers. */
+const reads = requestsOf(({ role }) => role === "read");

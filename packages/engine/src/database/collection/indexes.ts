@@ -241,7 +241,7 @@ export class IndexAdministration {
             : Math.floor(updater.progress(0, head.nextOrdinal) * 1000) / 10,
       watermark: Math.max(0, updater?.watermark ?? 0),
       complete_version: Math.max(0, indexer?.completed ?? 0),
-      memory_bytes: updater?.index.memoryBytes ?? 0,
+      memory_bytes: Math.round(updater?.index.memoryBytes ?? 0),
       ...(updater && status),
     };
   }

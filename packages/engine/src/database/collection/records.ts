@@ -130,13 +130,19 @@ export class Records {
     release: () => void,
     source: ExportSource<Line>,
   ): LineExport<Line> {
-    const end = this.#state.dependencies.beginExport();
+    const { dependencies, definition } = this.#state;
+    const end = dependencies.beginExport(1 / (definition.shard?.of ?? 1));
     const exported = new RunningExport(release, source, () => {
       this.#exports.delete(exported);
       end();
     });
     this.#exports.add(exported);
     return exported;
+  }
+
+  /** Whether anybody reads an export, or differences. */
+  get isExporting(): boolean {
+    return this.#exports.size > 0;
   }
 
   /** Runs work that reads the store in another thread. Closing the collection aborts the signal, and waits for the work. */

@@ -59,8 +59,8 @@ export type CollectionDependencies = {
   checkAlone<T>(run: () => Promise<T>): Promise<T>;
   /** A collection was loaded or has grown: others may have to be unloaded. */
   onMemoryUse(): void;
-  /** Starts an export. @returns a function that ends it. @throws overloaded */
-  beginExport(): () => void;
+  /** Starts an export. @param share 1 of a whole collection, less of a shard. @returns a function that ends it. @throws overloaded */
+  beginExport(share: number): () => void;
   /** Serving threads that may search, at most. */
   readonly readerSlots: number;
   /** How long a search waits for an index that lags. */

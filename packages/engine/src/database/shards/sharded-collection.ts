@@ -563,6 +563,14 @@ function unitedDetails(all: readonly CollectionDetail[]): CollectionDetail {
 
 type Status = NonNullable<Indexes["dense"]>["status"];
 const states = ["unloaded", "building", "ready"] as const;
+/** What only some kinds of indexes tell. */
+const summedWhereThere = [
+  "records_in_tail",
+  "distinct_vectors",
+  "graphs",
+  "graph_bytes",
+  "recall_table_records",
+] as const;
 
 /** The status of an index of all shards: as far as the shard is that is the furthest behind. */
 function unitedStatus(all: readonly Status[]): Status {
@@ -581,9 +589,11 @@ function unitedStatus(all: readonly Status[]): Status {
     watermark: least(({ watermark }) => watermark),
     complete_version: least(({ complete_version }) => complete_version),
     memory_bytes: sum(({ memory_bytes }) => memory_bytes),
-    ...(first.records_in_tail !== undefined && {
-      records_in_tail: sum(({ records_in_tail = 0 }) => records_in_tail),
-    }),
+    ...Object.fromEntries(
+      summedWhereThere
+        .filter((name) => first[name] !== undefined)
+        .map((name) => [name, sum(({ [name]: value = 0 }) => value)]),
+    ),
   };
 }
 
