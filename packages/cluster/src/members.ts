@@ -42,8 +42,17 @@ const silentMs = 4_000;
  * @throws data_directory_foreign
  */
 export async function requireUnused(bucket: KV, node: string, url: string): Promise<void> {
-  const first = await bucket.get(node);
-  for (let entry = first; entry !== null && entry.operation === "PUT"; entry = await bucket.get(node)) {
+  const told = async () => {
+    for (const endMs = performance.now() + silentMs; ; await delay(tellMs / 4))
+      try {
+        return await bucket.get(node);
+      } catch (error) {
+        // A stream that was just made, or whose leader is gone, has nobody who answers.
+        if (performance.now() > endMs) throw error;
+      }
+  };
+  const first = await told();
+  for (let entry = first; entry !== null && entry.operation === "PUT"; entry = await told()) {
     const member = entry.json<Member>();
     if (member.url === url) return;
     if (entry.revision !== first?.revision)
