@@ -581,6 +581,11 @@ export class Cluster implements ReplicatedLog {
       }
   }
 
+  /** Whether the node at an address has told nothing lately. */
+  isSilent(url: string): boolean {
+    return this.#members.isSilent(url);
+  }
+
   living(): Member[] {
     return this.#members.living();
   }

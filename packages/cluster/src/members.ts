@@ -141,6 +141,12 @@ export class Members {
       .map(({ member }) => member);
   }
 
+  /** Whether a node has told nothing for longer than it should: it may be paused, or dead. A busy one is not silent. */
+  isSilent(url: string): boolean {
+    const known = this.#known.values().find(({ member }) => member.url === url);
+    return known === undefined || this.#lastMs - known.heardMs > 1.5 * tellMs;
+  }
+
   async stop(): Promise<void> {
     // One that was refused has told nothing, and its name may be that of another.
     if (this.#timer === undefined) return;

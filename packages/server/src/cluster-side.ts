@@ -154,6 +154,7 @@ export class ClusterSide {
       const known = this.#targets.get(url);
       if (known !== undefined) return known;
       const made = targetAt(url, {
+        isSilent: () => this.#cluster.isSilent(url),
         isLiving: () => this.#cluster.living().some((member) => member.url === url),
         onUnreachable: () => this.#avoided.set(url, performance.now() + avoidedMs),
       });

@@ -113,8 +113,11 @@ export class Forwarding {
 
 /** Another server that requests are passed on to. */
 export type Target = Pick<ForwardingParts, "open"> & {
+  /** Whether it may be paused, or dead. */
+  isSilent(): boolean;
+  /** Whether it is waited for. */
   isLiving(): boolean;
-  /** A request could not be passed on, or another server was faster by a second. */
+  /** A request could not be passed on, or was not answered in silence. */
   onUnreachable(): void;
 };
 
@@ -128,12 +131,12 @@ export function targetAt(url: string, rest: Omit<Target, "open">): Target {
 
 /** Requests with longer bodies are passed on while they arrive, to one server. */
 const heldBytesMax = 2 ** 20;
-/** A server that has not answered what only reads by then is not waited for alone. */
-const hedgeMs = 1_000;
+/** How often it is looked whether a server that was asked is silent, or no longer lives. */
+const lookMs = 500;
 
 /**
  * Passes a request on to the first of some servers that answers: one that cannot be reached is followed by the next, and if the request only
- * reads, so is one that takes long. A server that is no longer living is not waited for.
+ * reads, so is one that is silent. A server that no longer lives is not waited for.
  * @param added names and values of headers, in turn
  */
 export function passOn(
@@ -166,8 +169,8 @@ export function passOn(
       isAnswered = true;
       clearInterval(timer);
       running.delete(onward);
-      for (const [other, slow] of running) {
-        slow.onUnreachable();
+      for (const [other, silent] of running) {
+        silent.onUnreachable();
         other.destroy();
       }
       response.once("close", () => {
@@ -201,9 +204,11 @@ export function passOn(
     if (response.destroyed) return;
     ask();
     timer = setInterval(() => {
-      if (isReading && left.length > 0) ask();
-      for (const [onward, target] of running) if (!target.isLiving()) onward.destroy(gone());
-    }, hedgeMs);
+      const asked = [...running];
+      // A busy server is waited for: asking more of them would make all busier.
+      if (isReading && left.length > 0 && asked.every(([, target]) => target.isSilent())) ask();
+      for (const [onward, target] of asked) if (!target.isLiving()) onward.destroy(gone());
+    }, lookMs);
   });
 }
 
@@ -232,7 +237,7 @@ function forwarding({ open, added, connections, onUnreachable, isLiving }: Forwa
       isLiving &&
       setInterval(() => {
         if (!isLiving()) onward.destroy(gone());
-      }, hedgeMs);
+      }, lookMs);
     response.once("close", () => {
       clearInterval(timer);
       connections.end(response);
