@@ -115,13 +115,13 @@ export class Metrics {
     this.#describe(database);
   }
 
-  /** The gauges of a node of a cluster. @param status of the cluster as this node sees it */
-  describeCluster(read: () => ClusterStatus): void {
+  /** The gauges of a node of a cluster. @param currentStatus of the cluster as this node sees it */
+  describeCluster(currentStatus: () => ClusterStatus): void {
     // All gauges are collected in one turn; a status looks at all shards.
     let known: ClusterStatus | undefined;
     const status = (): ClusterStatus => {
       if (known === undefined) {
-        known = read();
+        known = currentStatus();
         setImmediate(() => {
           known = undefined;
         });

@@ -168,18 +168,12 @@ export function passOn(
       if (isAnswered) return;
       isAnswered = true;
       clearInterval(timer);
-      running.delete(onward);
       for (const [other, silent] of running) {
+        if (other === onward) continue;
         silent.onUnreachable();
         other.destroy();
       }
-      response.once("close", () => {
-        if (!response.writableFinished) onward.destroy();
-      });
-      response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
-      pipeline(answer, response, (error) => {
-        if (error) response.destroy();
-      });
+      passBack(answer, response, onward);
     });
     onward.on("error", (error: NodeJS.ErrnoException) => {
       running.delete(onward);
@@ -197,7 +191,7 @@ export function passOn(
   response.once("close", () => {
     connections.end(response);
     clearInterval(timer);
-    for (const onward of running.keys()) onward.destroy();
+    if (!response.writableFinished) for (const onward of running.keys()) onward.destroy();
   });
   request.on("data", (piece: Buffer) => pieces.push(piece));
   request.once("end", () => {
@@ -259,12 +253,7 @@ function forwarding({ open, added, connections, onUnreachable, isLiving }: Forwa
     onward.on("response", (answer) => {
       clearInterval(timer);
       onAnswered();
-      response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
-      pipeline(answer, response, (error) => {
-        if (error) response.destroy();
-        // The owner waits for the rest of the request, which it does not get.
-        if (!onward.writableFinished) onward.destroy();
-      });
+      passBack(answer, response, onward);
     });
     request.once("error", () => onward.destroy());
     if (mustAsk) {
@@ -280,6 +269,15 @@ function forwarding({ open, added, connections, onUnreachable, isLiving }: Forwa
       if (!request.readableDidRead && !request.complete) onward.flushHeaders();
     });
   };
+}
+
+function passBack(answer: IncomingMessage, response: ServerResponse, onward: ClientRequest): void {
+  response.writeHead(answer.statusCode as number, answer.statusMessage, endToEnd(answer.rawHeaders));
+  pipeline(answer, response, (error) => {
+    if (error) response.destroy();
+    // The other server waits for the rest of the request, which it does not get.
+    if (!onward.writableFinished) onward.destroy();
+  });
 }
 
 /** The owner could not be reached, or has ended before its answer. */

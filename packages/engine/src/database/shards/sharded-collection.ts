@@ -200,7 +200,10 @@ async function changeShards<P extends Part, T extends object>(
       );
       const { version } = await writes.writeRecords(
         {
-          ...{ kind: "change", batch, from: text, told: answer },
+          kind: "change",
+          batch,
+          from: text,
+          told: answer,
           ...(isExact && { ifVersion: atVersion }),
           ...(isRepeated && { holdMs: hold }),
         },
