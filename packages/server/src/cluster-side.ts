@@ -106,12 +106,17 @@ export class ClusterSide {
     return true;
   }
 
-  /** The other nodes that serve a collection, or one of its shards, and can be reached. */
-  #ableNodes(entries: readonly CatalogEntry[]): Member[] {
+  /** The other nodes that serve a collection, or one of its shards. */
+  #servingNodes(entries: readonly CatalogEntry[]): Member[] {
     const nodes = new Map(
       entries.flatMap((entry) => this.#cluster.servingNodes(entry).map((member) => [member.node, member])),
     );
-    return this.#reachable([...nodes.values()]);
+    return [...nodes.values()];
+  }
+
+  /** Those of them that can be reached. */
+  #ableNodes(entries: readonly CatalogEntry[]): Member[] {
+    return this.#reachable(this.#servingNodes(entries));
   }
 
   #reachable(nodes: readonly Member[]): Member[] {
@@ -179,7 +184,14 @@ export class ClusterSide {
     if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
-    return Promise.all([seen, this.#everywhere(raw, this.#ableNodes(entries))]).then(() => {});
+    const able = this.#ableNodes(entries);
+    // One that is avoided may only have been slow.
+    const avoided = this.#servingNodes(entries).filter((node) => !able.includes(node));
+    return Promise.all([
+      seen,
+      this.#everywhere(raw, able),
+      this.#everywhere(raw, avoided, AbortSignal.timeout(avoidedMs)),
+    ]).then(() => {});
   }
 
   /**
