@@ -592,6 +592,11 @@ export class Cluster implements ReplicatedLog {
 
   // ---- What requests see
 
+  /** Position of the last change of the catalog of which something may be known here. */
+  get catalogPosition(): number {
+    return this.#catalog.knownPosition;
+  }
+
   /** How far this node is: of the catalog, and of a collection's log. */
   positionFor(internalId: string | undefined): string {
     const catalog = `c${this.#catalog.position}`;

@@ -3,6 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DevCluster, DevNode } from "../src/dev/dev-cluster.ts";
 import { freePorts } from "../src/dev/servers.ts";
@@ -262,6 +263,36 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
       cluster.nodes[victim].resume();
     }
     await expect.poll(async () => (await ask(asked, "DELETE", path("two"))).status).toBe(204);
+  });
+
+  test("[Y17] a node knows the collections of which a request is passed on to it, also where it is behind", async () => {
+    const behind = cluster.nodes[2];
+    const names: string[] = [];
+    const held = async () => {
+      const { json } = await ask(0, "GET", "/cluster/status");
+      return json.collections.filter(
+        ({ name, replicas }: { name: string; replicas: string[] }) =>
+          names.includes(name) && replicas.includes(behind.name),
+      ).length;
+    };
+    behind.pause();
+    const answers: Promise<Response>[] = [];
+    try {
+      // Where a collection lies is chance.
+      for (let i = 0; (await held()) < 3; i++) {
+        const name = `new${i}`;
+        const body = { name, tf_idf_options: { enabled: true }, config: { replication_factor: 1 } };
+        expect((await ask(0, "POST", "/vectordb/collections", body)).status).toBe(201);
+        names.push(name);
+        // If it is on the paused node, that reads this before it has read of the collection.
+        answers.push(fetch(`${cluster.urls[0]}${path(name)}`));
+      }
+      await delay(100);
+    } finally {
+      behind.resume();
+    }
+    for (const answer of answers) expect((await answer).status).toBe(200);
+    for (const name of names) expect((await ask(0, "DELETE", path(name))).status).toBe(204);
   });
 
   test("[Y3] a second node with the name of one that lives is refused, and ends", async () => {

@@ -24,7 +24,7 @@ import { passOn, type Target, targetAt } from "./threads/forwarding.ts";
 export const positionHeader = "x-quiver-position";
 const consistencyHeader = "x-quiver-consistency";
 const secretHeader = "x-quiver-cluster-secret";
-/** Of a request that a node has passed on; it is passed on once. */
+/** Of a request that a node has passed on, with its position of the catalog; it is passed on once. */
 const hopHeader = "x-quiver-hop";
 
 /** A node that could not be reached gets nothing for this long. */
@@ -94,7 +94,10 @@ export class ClusterSide {
     const isServed = entries.some(({ internalId }) => this.#cluster.serves(internalId));
     const isOfOne = entries.length === 1 && ofOneNode.test(request.url ?? "");
     if (isServed && !isOfOne) return false;
-    const able = this.#ableNodes(entries);
+    const serving = this.#servingNodes(entries);
+    const reachable = this.#reachable(serving);
+    // One that could not be reached may be there again, and is better than none.
+    const able = reachable.length > 0 ? reachable : serving;
     // Of what was just restored or copied, other nodes may have nothing yet.
     const isFresh = entry.madeOn !== undefined && Date.now() - entry.createdMs < freshMs;
     const maker = isFresh ? able.find(({ node }) => node === entry.madeOn) : undefined;
@@ -114,11 +117,7 @@ export class ClusterSide {
     return [...nodes.values()];
   }
 
-  /** Those of them that can be reached. */
-  #ableNodes(entries: readonly CatalogEntry[]): Member[] {
-    return this.#reachable(this.#servingNodes(entries));
-  }
-
+  /** Those that can be reached, as far as is known. */
   #reachable(nodes: readonly Member[]): Member[] {
     const now = performance.now();
     return nodes.filter(({ url }) => (this.#avoided.get(url) ?? 0) < now);
@@ -130,7 +129,7 @@ export class ClusterSide {
     nodes: readonly Member[],
     signal?: AbortSignal,
   ): Promise<Response[]> {
-    const sent = new Headers({ [hopHeader]: "1" });
+    const sent = new Headers({ [hopHeader]: this.#hop });
     for (const name of ["authorization", positionHeader, consistencyHeader]) {
       const value = headers[name];
       if (typeof value === "string") sent.set(name, value);
@@ -166,14 +165,30 @@ export class ClusterSide {
       this.#targets.set(url, made);
       return made;
     });
-    passOn(request, response, targets, [hopHeader, "1"], this.#connections);
+    passOn(request, response, targets, [hopHeader, this.#hop], this.#connections);
   }
 
   /**
    * Resolves when this node has what a request must see; undefined if it has already.
    * @throws invalid_request, log_unavailable
    */
-  before({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
+  before(request: FastifyRequest): Promise<void> | undefined {
+    const named = this.#named(request);
+    return named === undefined ? this.#beforeOf(request) : named.then(() => this.#beforeOf(request));
+  }
+
+  /** Resolves when this node may know the collection of a request that was passed on by one which does; undefined if it does already. */
+  #named({ headers, params }: FastifyRequest): Promise<unknown> | undefined {
+    const { [hopHeader]: hop } = headers;
+    if (hop === undefined || this.#entriesOf(params).length > 0) return undefined;
+    return this.catalogReached({ [positionHeader]: `c${String(hop)}` });
+  }
+
+  get #hop(): string {
+    return String(this.#cluster.catalogPosition);
+  }
+
+  #beforeOf({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
     const entries = this.#entriesOf(params);
     const whole = () => {
       const waits = entries.map(({ internalId }) => this.#cluster.whole(internalId));
@@ -184,9 +199,10 @@ export class ClusterSide {
     if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
-    const able = this.#ableNodes(entries);
+    const serving = this.#servingNodes(entries);
+    const able = this.#reachable(serving);
     // One that is avoided may only have been slow.
-    const avoided = this.#servingNodes(entries).filter((node) => !able.includes(node));
+    const avoided = serving.filter((node) => !able.includes(node));
     return Promise.all([
       seen,
       this.#everywhere(raw, able),
