@@ -6,11 +6,13 @@
 import { Database } from "@quiverdb/client/database";
 import { EmbeddedTransport } from "@quiverdb/database/embedded";
 import { type OperationName, operations } from "@quiverdb/engine/operations/operations";
+import type { QuiverError } from "@quiverdb/protocol/errors";
 import type { TSchema } from "typebox";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import {
   type Answer,
   adminKey,
+  type CollectionOptions,
   collectionBody,
   denseIndexBody,
   expectError,
@@ -271,13 +273,30 @@ const collections = ["c", "bare"];
 beforeAll(async () => {
   server = await startTestServer();
   inProcess = new Database(new EmbeddedTransport(server.database));
-  await server.makeCollection("c");
-  await server.makeCollection("bare", { indexes: false });
+  await makeHere("c", {});
+  await makeHere("bare", { indexes: false });
   await server.call("streamingUpsert", { collection_id: "c" }, { vectors: [record("kept")] });
   await server.call("createMetadataIndex", { collection_id: "c", field: "color" }, { type: "keyword" });
   transaction_id = (await server.call("createTransaction", { collection_id: "c" })).json.transaction_id;
 });
 afterAll(() => server.end());
+
+/** Makes a collection of which this process serves a shard: over three nodes, where shards lie is chance. */
+async function makeHere(name: string, options: CollectionOptions): Promise<void> {
+  for (;;) {
+    await server.makeCollection(name, options);
+    const count = () => inProcess.request("countVectors", { params: { collection_id: name }, body: {} });
+    const code = () =>
+      count().then(
+        () => "here",
+        ({ code }: QuiverError) => code,
+      );
+    // Another node has made it: this one reads of it.
+    const found = await vi.waitUntil(async () => /^(?:here|not_ready)$/.exec(await code()), 10_000);
+    if (found[0] === "here") return;
+    expect((await server.call("deleteCollection", { collection_id: name })).status).toBe(204);
+  }
+}
 
 const send = (route: OperationName, body: unknown, collection = "c") =>
   server.call(route, { collection_id: collection, transaction_id, field: "color" }, body);

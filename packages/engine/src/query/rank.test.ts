@@ -23,7 +23,7 @@ it("[Q4] [Q20] thousands of tied hits are ordered by id, and other tasks run whi
 it("[Q4] of many hits, the first k are those of a full sort", () => {
   const random = randomNumbers(3);
   const idOf = (ordinal: number) => `r${(ordinal * 2_311) % 1_000}`;
-  for (const count of [1, 9, 21, 300])
+  for (const count of [1, 9, 21, 127, 128, 129, 300])
     for (const values of [2, 10, 1_000]) {
       const hits = Array.from({ length: count }, (_, ordinal) => ({
         ordinal,

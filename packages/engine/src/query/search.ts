@@ -140,6 +140,7 @@ export function waysOf(legs: readonly SearchedLeg[], depth: number): FilterExpla
 type Group = { readonly filter: Filter | null; readonly queries: number[] };
 
 function groupsOf({ queries, filters }: Plan): Iterable<Group> {
+  if (queries.length === 1) return [{ filter: filters[0] ?? null, queries: [0] }];
   const groups = new Map<string, Group>();
   for (let query = 0; query < queries.length; query++) {
     const filter = filters[query] ?? null;
