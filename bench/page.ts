@@ -247,6 +247,26 @@ ${table(["server", ...titles], rows)}
 `;
 }
 
+/** Of each engine in process whose files were measured in some run, and of its rivals there. */
+function bytesSection(runs: readonly Run[]): string {
+  const weighed = runs.filter(({ rows }) => rows.some(({ fileBytes }) => fileBytes !== undefined));
+  if (weighed.length === 0) return "";
+  const rows = weighed.flatMap(({ title, rows: own, facts }) =>
+    own.map((row) => {
+      const times = num(row, "fileBytes") / num(facts, "vectorBytes");
+      const files = `${figure(row, "fileBytes", whole)}${Number.isNaN(times) ? "" : ` (${times.toFixed(2)})`}`;
+      const index = figure(row, "bytes", whole);
+      return [title, bold(row), index, files, figure(row, "processBytes", whole)];
+    }),
+  );
+  return `## Bytes for each record
+
+Index: its codes and links, or its postings and lengths. Files: all that the engine has in its directory, records and vectors included; in brackets: how many times the bytes of the vectors; a dash: it keeps none, or they were not measured. Process: by how much it has grown, after the searches; of engines that map their files, with the pages that were read.
+
+${table(["records", "engine", "index", "files", "process"], rows)}
+`;
+}
+
 // Growth
 
 type Curve = {
@@ -447,6 +467,7 @@ function pageOf(): { page: string; chart: string | undefined } {
     inProcessSection(dense, sparse, text),
     ...(filters.length > 0 ? [filtersSection(filters, servers)] : []),
     ingestSection(servers),
+    ...[bytesSection([...dense, ...text, ...sparse])].filter((section) => section !== ""),
     ...(grown.length > 0 ? [growthSection(grown)] : []),
     lossesSection(),
     filesSection(),

@@ -199,7 +199,7 @@ export async function measure(plan: Plan): Promise<Measured> {
       ...subject.settings,
       timesOf: plan.isOfWhole || recalls === undefined ? wholeTitle : "Quiver's best",
     },
-    facts,
+    facts: { ...facts, ...(set.shape.dimension > 0 && { vectorBytes: 4 * set.shape.dimension }) },
     rows: withTimes(rows, isBase),
     points: pointRows(players, subject),
     ...(leftOut.length > 0 && { leftOut }),

@@ -25,7 +25,7 @@ import { DevCluster } from "@quiverdb/cluster/dev/dev-cluster";
 import { findNatsServer } from "@quiverdb/cluster/dev/nats-server";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { command, type Say, say, shardFlags, TemporaryFolder } from "./campaign.ts";
-import { damage } from "./corruption/damage.ts";
+import { damage, dataFiles } from "./corruption/damage.ts";
 import { compileShim, drawnFault, Faults, shimEnvironment, whyNoShim } from "./crash/disk-shim.ts";
 import { SmallDisk, whyNoMount } from "./crash/small-disk.ts";
 import type { Figures } from "./figures.ts";
@@ -229,7 +229,9 @@ const faults: readonly Fault[] = [
   {
     what: "nodes with a damaged place in their collections",
     async run({ nodes }, pick) {
-      const node = nodes[pick(nodes.length)];
+      // Of three shards, a node may hold none.
+      const holding = nodes.filter(({ directory }) => dataFiles(join(directory, "collections")).length > 0);
+      const node = holding[pick(holding.length)];
       await node.stop("SIGKILL");
       damage(join(node.directory, "collections"), () => shareOf(pick));
       node.start();

@@ -23,7 +23,7 @@ const sectorBytes = 512;
 const pageBytes = 4096;
 
 /** Files with data: stores, their commit markers and spools, checkpoints of indexes, and snapshots with their entries. */
-function dataFiles(dataDir: string): string[] {
+export function dataFiles(dataDir: string): string[] {
   return readdirSync(dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => relative(dataDir, join(parentPath, name)))
