@@ -7,6 +7,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { open } from "@quiverdb/database";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test } from "vitest";
 import { ServerProcess } from "./campaigns/server-process.ts";
@@ -56,3 +59,75 @@ test.each(["0", "2"])(
   },
   120_000,
 );
+
+/** Bytes of a call that may stay until a full collection: tables of maps do, in the sizes that V8 gives them. */
+const keptMax = 500;
+const warmUps = 400;
+const calls = 1_500;
+/** Calls between two collections of the young generation: what is still there at the second is old. */
+const callsPerCollection = 50;
+
+test("what a call uses is gone when it ends: nothing waits for a collection of the whole heap", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-garbage-"));
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as (options?: { type: "minor" }) => void;
+  const database = await open(directory);
+  try {
+    const collection = await database.createCollection({
+      name: "c",
+      dense_vector: { enabled: true, dimension: 16 },
+      sparse_vector: { enabled: true },
+      tf_idf_options: { enabled: true },
+    });
+    await collection.createDenseIndex({ distance_metric_type: "cosine" });
+    await collection.createSparseIndex({});
+    await collection.createTextIndex({});
+    const random = randomNumbers(1);
+    const vector = () => Float32Array.from({ length: 16 }, () => random() - 0.5);
+    await collection.upsert(
+      Array.from({ length: 500 }, (_, i) => ({
+        id: `${i}`,
+        dense_values: vector(),
+        sparse_indices: [i % 7, 7 + (i % 11)],
+        sparse_values: [1, 2],
+        text: `word${i % 5} all`,
+        metadata: { n: i, color: i % 2 === 0 ? "red" : "blue" },
+      })),
+    );
+    await collection.waitForIndex();
+    const query_terms = [{ index: 1, value: 1 }];
+    const filter = { color: "red" };
+    const called: Readonly<Record<string, () => Promise<unknown>>> = {
+      dense: () => collection.search.dense({ query_vector: vector() }),
+      filtered: () => collection.search.dense({ query_vector: vector(), filter }),
+      sparse: () => collection.search.sparse({ query_terms }),
+      text: () => collection.search.text({ query: "word1 +all" }),
+      hybrid: () =>
+        collection.search.hybrid({ query_vector: vector(), query_terms, query_text: "word1 all" }),
+      count: () => collection.count(),
+      get: () => collection.get("7"),
+      fetch: () => collection.fetch({ ids: ["7", "8"] }),
+      scroll: () => collection.scroll({ limit: 5 }),
+      facet: () => collection.facet({ field: "color" }),
+    };
+    const kept: Record<string, number> = {};
+    for (const [name, call] of Object.entries(called)) {
+      for (let i = 0; i < warmUps; i++) await call();
+      gc();
+      gc();
+      const before = getHeapStatistics().used_heap_size;
+      for (let i = 0; i < calls; i++) {
+        await call();
+        if (i % callsPerCollection === 0) gc({ type: "minor" });
+      }
+      gc({ type: "minor" });
+      gc({ type: "minor" });
+      kept[name] = Math.round((getHeapStatistics().used_heap_size - before) / calls);
+    }
+    console.log(kept);
+    for (const [name, bytes] of Object.entries(kept)) expect(bytes, name).toBeLessThan(keptMax);
+  } finally {
+    await database.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}, 120_000);

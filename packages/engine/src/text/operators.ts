@@ -70,13 +70,6 @@ export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
   let expanding = 0;
   // Where the text without operators begins that the next clause may continue; -1: there is none.
   let textFrom = -1;
-  function* endText(to: number): Steps<void> {
-    if (textFrom < 0) return;
-    const text = query.slice(textFrom, to);
-    const clause = yield* clauseOf("words", { occur: "should", position: textFrom }, text);
-    if (clause !== null) clauses.push(clause);
-    textFrom = -1;
-  }
   let pauseAt = charactersPerStep;
   for (let at = skipSpace(query, 0); at < query.length; ) {
     if (at >= pauseAt) {
@@ -89,7 +82,8 @@ export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
     if (isText) {
       if (textFrom < 0) textFrom = at;
     } else {
-      yield* endText(at);
+      if (textFrom >= 0) yield* pushText(clauses, query, textFrom, at);
+      textFrom = -1;
       if (++operators > limits.queryOperatorsMax)
         throw tooMany(path, at, `${limits.queryOperatorsMax} clauses with an operator`);
       if (clause !== null && isExpanding(clause) && ++expanding > limits.queryExpandingMax)
@@ -99,8 +93,14 @@ export function* parseInSteps(query: string, path: string): Steps<Clause[]> {
     }
     at = skipSpace(query, tokenTo);
   }
-  yield* endText(query.length);
+  if (textFrom >= 0) yield* pushText(clauses, query, textFrom, query.length);
   return clauses;
+}
+
+/** Adds the clause of a text without operators, if it has words. */
+function* pushText(clauses: Clause[], query: string, from: number, to: number): Steps<void> {
+  const clause = yield* clauseOf("words", { occur: "should", position: from }, query.slice(from, to));
+  if (clause !== null) clauses.push(clause);
 }
 
 /** The end of a clause and its contents; null if it is plain text or has no words. */

@@ -49,10 +49,7 @@ export class Matches {
     keyFilter: KeyFilter | null = null,
   ): Promise<Count> {
     checkFields(CountMatching, request);
-    return this.#read(request.filter, keyFilter, options, function* ({ live }, find) {
-      const found = yield* find();
-      return { count: found?.set.count ?? live, ...told(found) };
-    });
+    return this.#read(request.filter, keyFilter, options, countIn);
   }
 
   async facet(
@@ -63,20 +60,7 @@ export class Matches {
   ): Promise<Facets> {
     checkFields(FacetVectors, request);
     const fields = facetFields(request);
-    return this.#read(request.filter, keyFilter, options, function* ({ version }, find) {
-      const matching = yield* find();
-      const found = matching ?? (yield* everyMatch(version));
-      const all = yield* facetsOf(version, fields, found.set, limit);
-      const facets =
-        request.fields == null ? all[0] : Object.fromEntries(request.fields.map((name, i) => [name, all[i]]));
-      if (matching !== null || found.set.count === 0) return { facets, ...told(found) };
-      const absent = fields.flatMap((field, i) =>
-        field.record === undefined && all[i].length === 0
-          ? [[field, request.fields == null ? "field" : `fields[${i}]`] as const]
-          : [],
-      );
-      return { facets, ...told({ warnings: yield* facetWarnings(version, absent) }) };
-    });
+    return this.#read(request.filter, keyFilter, options, (what) => facetsIn(what, request, fields, limit));
   }
 
   async scroll(
@@ -118,19 +102,11 @@ export class Matches {
   /** Reads a page of the records that match. */
   page(
     filter: unknown,
-    { limit, after, order }: ScrollPage,
+    page: ScrollPage,
     options?: CallOptions,
     keyFilter: KeyFilter | null = null,
   ): Promise<ReadPage> {
-    return this.#read(filter, keyFilter, options, function* ({ version }, find) {
-      const found = yield* find();
-      const { ordinals, places, end } =
-        order === null
-          ? yield* pageById(version, found?.set ?? null, limit, after)
-          : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
-      const vectors = yield* vectorsAt(version, ordinals);
-      return { vectors, places, end, warnings: found?.warnings ?? [] };
-    });
+    return this.#read(filter, keyFilter, options, (what) => pageIn(what, page));
   }
 
   async fetch(
@@ -146,9 +122,9 @@ export class Matches {
     if (ids.length > limits.fetchedMax)
       throw invalid("ids", `has ${ids.length} ids, at most ${limits.fetchedMax} are allowed.`);
     for (const [i, id] of ids.entries()) checkId(id, `ids[${i}]`);
-    return this.#read(null, keyFilter, options, function* ({ version, wanted }) {
-      return yield* vectorsOf(version, ids, wanted && new Predicate(wanted));
-    });
+    return this.#read(null, keyFilter, options, ({ version, wanted }) =>
+      vectorsOf(version, ids, wanted && new Predicate(wanted)),
+    );
   }
 
   /** Reads one version, in steps. */
@@ -156,7 +132,7 @@ export class Matches {
     given: unknown,
     keyFilter: KeyFilter | null,
     options: CallOptions | undefined,
-    read: (what: ReadVersion, find: () => Steps<Found | null>) => Steps<T>,
+    read: (what: ReadVersion) => Steps<T>,
   ): Promise<T> {
     return this.#state.gate.pass(async () => {
       const { task, atVersion } = Deadline.of(options);
@@ -165,10 +141,7 @@ export class Matches {
       try {
         const isTime = timesOf(definitions);
         const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
-        const find = function* () {
-          return wanted && (yield* findVisible(version, wanted, keyFilter));
-        };
-        return await task.finish(read({ version, definitions, live, filter, wanted }, find));
+        return await task.finish(read({ version, definitions, live, filter, wanted, keyFilter }));
       } finally {
         release();
       }
@@ -204,7 +177,49 @@ type ReadVersion = {
   readonly filter: Filter | null;
   /** Together with that of the caller. */
   readonly wanted: Filter | null;
+  readonly keyFilter: KeyFilter | null;
 };
+
+function* matchesIn({ version, wanted, keyFilter }: ReadVersion): Steps<Found | null> {
+  return wanted && (yield* findVisible(version, wanted, keyFilter));
+}
+
+function* countIn(what: ReadVersion): Steps<Count> {
+  const found = yield* matchesIn(what);
+  return { count: found?.set.count ?? what.live, ...told(found) };
+}
+
+function* facetsIn(
+  what: ReadVersion,
+  request: FacetVectors,
+  fields: readonly Field[],
+  limit: number,
+): Steps<Facets> {
+  const { version } = what;
+  const matching = yield* matchesIn(what);
+  const found = matching ?? (yield* everyMatch(version));
+  const all = yield* facetsOf(version, fields, found.set, limit);
+  const facets =
+    request.fields == null ? all[0] : Object.fromEntries(request.fields.map((name, i) => [name, all[i]]));
+  if (matching !== null || found.set.count === 0) return { facets, ...told(found) };
+  const absent = fields.flatMap((field, i) =>
+    field.record === undefined && all[i].length === 0
+      ? [[field, request.fields == null ? "field" : `fields[${i}]`] as const]
+      : [],
+  );
+  return { facets, ...told({ warnings: yield* facetWarnings(version, absent) }) };
+}
+
+function* pageIn(what: ReadVersion, { limit, after, order }: ScrollPage): Steps<ReadPage> {
+  const { version } = what;
+  const found = yield* matchesIn(what);
+  const { ordinals, places, end } =
+    order === null
+      ? yield* pageById(version, found?.set ?? null, limit, after)
+      : yield* pageByValue(version, (found ?? (yield* everyMatch(version))).set, limit, after, order);
+  const vectors = yield* vectorsAt(version, ordinals);
+  return { vectors, places, end, warnings: found?.warnings ?? [] };
+}
 
 const everyMatch = (version: FilteredVersion): Steps<Found> => findVisible(version, everyRecord, null);
 

@@ -6,12 +6,14 @@
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { MergeCollection } from "@quiverdb/protocol/shapes/collection";
+import type { FilterValue } from "@quiverdb/protocol/shapes/filter";
 import type { FacetVectors } from "@quiverdb/protocol/shapes/matching";
 import type { SearchResponse } from "@quiverdb/protocol/shapes/search";
 import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import { ByteWriter, emptyBytes, utf8 } from "../../base/bytes.ts";
 import { type CallLimits, Deadline } from "../../base/deadline.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { RecordChange } from "../../collection/change-matching.ts";
 import { requireChangeable } from "../../collection/change-matching.ts";
 import { readHead } from "../../collection/head.ts";
@@ -30,9 +32,10 @@ import { kindNamed } from "../../index/registry.ts";
 import { planned } from "../../query/answer.ts";
 import { accountOf, Explainer } from "../../query/explain.ts";
 import { kindsOf, type Plan, type SearchKind } from "../../query/plan.ts";
+import type { IdOf } from "../../query/rank.ts";
 import { fetchAll, type PostedResponse, postedResponse, ResultSize } from "../../query/result.ts";
 import { eachQuery, legDepth, type QueryRun, runLeg, tellsOfWork, waysOf } from "../../query/search.ts";
-import { firstDepth, hitsIn } from "../../query/selection.ts";
+import { firstDepth, type HitReader, hitsIn } from "../../query/selection.ts";
 import type { SearchedView } from "../../views/view.ts";
 import { changesBetween } from "../collection/earlier-versions.ts";
 import { boundaryOf } from "../collection/exact-versions.ts";
@@ -85,6 +88,85 @@ export type AskedLines = {
   readonly isStored?: boolean;
 };
 
+// Generators of this module, for the reason that query/search.ts gives.
+
+function* tellOf({ query, legsOf }: QueryRun, told: unknown[][]): Steps<void> {
+  told[query] = [];
+  for (const leg of legsOf()) {
+    const telling = leg.tell();
+    told[query].push(telling && (yield* telling));
+  }
+}
+
+type Finding = {
+  readonly view: SearchedView;
+  readonly plan: Plan;
+  /** Hits of each leg. */
+  readonly k: number;
+  readonly groupOf: ((ordinal: number) => FilterValue | null) | null;
+  /** Null: vectors are not needed. */
+  readonly vectorOf: HitReader["vectorOf"] | null;
+  readonly idOf: IdOf;
+  readonly found: FoundInShard[];
+};
+
+function* findOf({ query, legsOf, filtered }: QueryRun, finding: Finding): Steps<void> {
+  const { view, plan, k, groupOf, vectorOf, idOf, found } = finding;
+  const legs = legsOf();
+  const records = new Map<number, FoundRecord>();
+  const hits: FoundInShard["legs"][number][] = [];
+  for (const leg of legs) {
+    const ranked = yield* runLeg(idOf, leg, plan, k);
+    for (const [i, { ordinal }] of ranked.entries()) {
+      if (i % recordsPerStep === recordsPerStep - 1) yield;
+      if (records.has(ordinal)) continue;
+      const { id, documentId } = view.recordIds.of(view.readTxn, ordinal);
+      records.set(ordinal, {
+        ordinal,
+        id,
+        documentId,
+        ...(groupOf && { group: groupOf(ordinal) }),
+        ...(vectorOf && { dense: vectorOf(ordinal).slice() }),
+      });
+    }
+    hits.push({
+      ordinals: ranked.map(({ ordinal }) => ordinal),
+      scores: ranked.map(({ score }) => score),
+    });
+  }
+  const account = tellsOfWork(plan) ? yield* accountOf(view, legs, plan) : undefined;
+  found[query] = {
+    legs: hits,
+    records: [...records.values()],
+    warnings: filtered?.warnings ?? [],
+    ...(filtered?.explained && { filter: { ...filtered.explained, legs: waysOf(legs, k) } }),
+    ...(account && { account }),
+  };
+}
+
+type Fetching = {
+  readonly view: SearchedView;
+  readonly plan: Plan;
+  readonly depth: number;
+  readonly size: ResultSize;
+  readonly explainer: Explainer;
+  readonly wanted: readonly WantedHits[];
+  readonly answers: { response: PostedResponse; details: (readonly object[])[] }[];
+};
+
+function* resultsOf({ query, legsOf }: QueryRun, fetching: Fetching): Steps<void> {
+  const { view, plan, depth, size, explainer, wanted, answers } = fetching;
+  const { hits, explained } = wanted[query];
+  const details: (readonly object[])[] = [];
+  // A leg explains what it has searched last.
+  for (const [i, leg] of explained === undefined ? [] : legsOf().entries()) {
+    yield* leg.search(legDepth(plan, depth));
+    details.push(yield* explainer.details(leg, explained?.[i] ?? []));
+  }
+  const results = yield* fetchAll(view, hits, plan, size);
+  answers[query] = { response: postedResponse({ results }), details };
+}
+
 type Shape = Record<
   string,
   (parts: CollectionParts, args: never, deadline: Deadline, key: KeyFilter | null) => unknown
@@ -97,20 +179,7 @@ export const shardMethods = {
   /** What the other shards must know of each leg. */
   async tell(parts, asked: AskedLegs, deadline, key): Promise<unknown[][]> {
     const told: unknown[][] = [];
-    await searching(
-      parts,
-      asked,
-      deadline,
-      key,
-      () =>
-        function* ({ query, legsOf }) {
-          told[query] = [];
-          for (const leg of legsOf()) {
-            const telling = leg.tell();
-            told[query].push(telling && (yield* telling));
-          }
-        },
-    );
+    await searching(parts, asked, deadline, key, () => (query) => tellOf(query, told));
     return told;
   },
 
@@ -128,38 +197,8 @@ export const shardMethods = {
       const reader = hitsIn(view);
       const groupOf = group && reader.groupsBy(group.field);
       const idOf = (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
-      return function* ({ query, legsOf, filtered }) {
-        const legs = legsOf();
-        const records = new Map<number, FoundRecord>();
-        const hits: FoundInShard["legs"][number][] = [];
-        for (const leg of legs) {
-          const ranked = yield* runLeg(idOf, leg, plan, k);
-          for (const [i, { ordinal }] of ranked.entries()) {
-            if (i % recordsPerStep === recordsPerStep - 1) yield;
-            if (records.has(ordinal)) continue;
-            const { id, documentId } = view.recordIds.of(view.readTxn, ordinal);
-            records.set(ordinal, {
-              ordinal,
-              id,
-              documentId,
-              ...(groupOf && { group: groupOf(ordinal) }),
-              ...(diversity && { dense: reader.vectorOf(ordinal).slice() }),
-            });
-          }
-          hits.push({
-            ordinals: ranked.map(({ ordinal }) => ordinal),
-            scores: ranked.map(({ score }) => score),
-          });
-        }
-        const account = tellsOfWork(plan) ? yield* accountOf(view, legs, plan) : undefined;
-        found[query] = {
-          legs: hits,
-          records: [...records.values()],
-          warnings: filtered?.warnings ?? [],
-          ...(filtered?.explained && { filter: { ...filtered.explained, legs: waysOf(legs, k) } }),
-          ...(account && { account }),
-        };
-      };
+      const finding = { view, plan, k, groupOf, vectorOf: diversity && reader.vectorOf, idOf, found };
+      return (query) => findOf(query, finding);
     });
     return found;
   },
@@ -175,17 +214,8 @@ export const shardMethods = {
     await searching(parts, asked, deadline, key, (plan, view) => {
       const size = new ResultSize();
       const explainer = new Explainer(plan.fusion);
-      return function* ({ query, legsOf }) {
-        const { hits, explained } = wanted[query];
-        const details: (readonly object[])[] = [];
-        // A leg explains what it has searched last.
-        for (const [i, leg] of explained === undefined ? [] : legsOf().entries()) {
-          yield* leg.search(legDepth(plan, depth));
-          details.push(yield* explainer.details(leg, explained?.[i] ?? []));
-        }
-        const results = yield* fetchAll(view, hits, plan, size);
-        answers[query] = { response: postedResponse({ results }), details };
-      };
+      const fetching = { view, plan, depth, size, explainer, wanted, answers };
+      return (query) => resultsOf(query, fetching);
     });
     return answers;
   },

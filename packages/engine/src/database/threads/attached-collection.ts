@@ -9,13 +9,14 @@ import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
 import type { Deadline } from "../../base/deadline.ts";
 import { EpochReader, tableNumber } from "../../base/epochs.ts";
 import { invariant } from "../../base/invariant.ts";
+import type { Steps } from "../../base/steps.ts";
 import type { CollectionDefinition } from "../../collection/definition.ts";
 import { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { type Filter, type IsTime, keyOf, writtenFilter } from "../../filter/filter.ts";
 import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Searched } from "../../query/answer.ts";
-import type { FilterLookUp } from "../../query/filter/look-up.ts";
+import type { FilterLookUp, FoundSet } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
 import { recallTargetOf } from "../../query/recall.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
@@ -182,19 +183,8 @@ export class AttachedCollection implements Searched<AttachedView> {
   /** The owner has found the matches with the view, and tells what is wrong with a filter that has none. */
   lookUpIn(view: AttachedView): FilterLookUp {
     return {
-      // biome-ignore lint/correctness/useYield: what is known takes no steps.
-      *matching(filter) {
-        const set = view.matchesOf(keyOf(filter));
-        // Others have been remembered in its place.
-        if (set === undefined) throw new NeedsOwner("the matches of the filter are forgotten");
-        return { set, recordsRead: undefined, absent: [] };
-      },
-      // biome-ignore lint/correctness/useYield: what is known takes no steps.
-      *warnings(filter) {
-        if (view.isWarnedOf(keyOf(filter)))
-          throw new NeedsOwner("the owner knows what is wrong with the filter");
-        return [];
-      },
+      matching: (filter) => knownMatches(view, filter),
+      warnings: (filter) => noWarnings(view, filter),
       visible: elsewhere,
       fields: elsewhere,
     };
@@ -224,6 +214,20 @@ export class AttachedCollection implements Searched<AttachedView> {
 const unlessLagging = (error: unknown): undefined => {
   if (isQuiverError(error, "not_ready")) throw error;
 };
+
+// biome-ignore lint/correctness/useYield: what is known takes no steps.
+function* knownMatches(view: AttachedView, filter: Filter): Steps<FoundSet> {
+  const set = view.matchesOf(keyOf(filter));
+  // Others have been remembered in its place.
+  if (set === undefined) throw new NeedsOwner("the matches of the filter are forgotten");
+  return { set, recordsRead: undefined, absent: [] };
+}
+
+// biome-ignore lint/correctness/useYield: what is known takes no steps.
+function* noWarnings(view: AttachedView, filter: Filter): Steps<never[]> {
+  if (view.isWarnedOf(keyOf(filter))) throw new NeedsOwner("the owner knows what is wrong with the filter");
+  return [];
+}
 
 const elsewhere = (): never => {
   throw new NeedsOwner("a filter is looked up by the owner");

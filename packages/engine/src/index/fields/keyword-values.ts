@@ -17,7 +17,7 @@ import { type Steps, sortInSteps } from "../../base/steps.ts";
 import type { ValuePart } from "../field-index.ts";
 import type { BitmapBuilder } from "../ordinal-bitmap.ts";
 import { Dictionary, type DictionaryState } from "../text/dictionary.ts";
-import { GrowingBitmap } from "./value-sets.ts";
+import { GrowingBitmap, pairsOf } from "./value-sets.ts";
 
 const mark = "=";
 const frequentShare = 64;
@@ -159,13 +159,10 @@ export class KeywordValues {
   /** The pairs of the string of a number. */
   part(number: number): ValuePart<string> {
     const string = this.stringOf(number);
-    const records = () => this.#chain(number);
     return {
       least: string,
       greatest: string,
-      *[Symbol.iterator]() {
-        for (const ordinal of records()) yield [string, ordinal] as const;
-      },
+      [Symbol.iterator]: () => pairsOf(string, this.#chain(number)),
     };
   }
 

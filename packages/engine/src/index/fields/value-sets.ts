@@ -166,10 +166,16 @@ export class BooleanValues {
 const part = (value: boolean, records: GrowingBitmap): ValuePart<boolean> => ({
   least: value,
   greatest: value,
-  *[Symbol.iterator]() {
-    for (const ordinal of records.ordinals()) yield [value, ordinal] as const;
-  },
+  [Symbol.iterator]: () => pairsOf(value, records.ordinals()),
 });
+
+/** A value with each of its records. */
+export function* pairsOf<V>(
+  value: V,
+  ordinals: Iterable<number>,
+): Generator<readonly [value: V, ordinal: number]> {
+  for (const ordinal of ordinals) yield [value, ordinal] as const;
+}
 
 /** Pairs that are copied at a step. */
 const pairsPerStep = 4_096;
