@@ -247,11 +247,11 @@ ${table(["server", ...titles], rows)}
 `;
 }
 
-/** Of each engine in process whose files were measured in some run, and of its rivals there. */
+const hasFiles = ({ rows }: Run): boolean => rows.some(({ fileBytes }) => fileBytes !== undefined);
+
+/** @param runs in which files were measured */
 function bytesSection(runs: readonly Run[]): string {
-  const weighed = runs.filter(({ rows }) => rows.some(({ fileBytes }) => fileBytes !== undefined));
-  if (weighed.length === 0) return "";
-  const rows = weighed.flatMap(({ title, rows: own, facts }) =>
+  const rows = runs.flatMap(({ title, rows: own, facts }) =>
     own.map((row) => {
       const times = num(row, "fileBytes") / num(facts, "vectorBytes");
       const files = `${figure(row, "fileBytes", whole)}${Number.isNaN(times) ? "" : ` (${times.toFixed(2)})`}`;
@@ -462,12 +462,13 @@ function pageOf(): { page: string; chart: string | undefined } {
     stored,
   );
   const grown = curves();
+  const weighed = [...dense, ...text, ...sparse].filter(hasFiles);
   const sections = [
     ...(servers.length > 0 ? [serversSection(servers)] : []),
     inProcessSection(dense, sparse, text),
     ...(filters.length > 0 ? [filtersSection(filters, servers)] : []),
     ingestSection(servers),
-    ...[bytesSection([...dense, ...text, ...sparse])].filter((section) => section !== ""),
+    ...(weighed.length > 0 ? [bytesSection(weighed)] : []),
     ...(grown.length > 0 ? [growthSection(grown)] : []),
     lossesSection(),
     filesSection(),

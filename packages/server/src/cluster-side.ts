@@ -180,9 +180,9 @@ export class ClusterSide {
   /** Resolves when this node may know the collection of a request that was passed on by one which does; undefined if it does already. */
   #named({ headers, params }: FastifyRequest): Promise<unknown> | undefined {
     const { [hopHeader]: hop } = headers;
+    if (hop === undefined) return undefined;
     // An alias may be known as that of a collection which is not here.
-    const isServed = () => this.#entriesOf(params).some(({ internalId }) => this.#cluster.serves(internalId));
-    if (hop === undefined || isServed()) return undefined;
+    if (this.#entriesOf(params).some(({ internalId }) => this.#cluster.serves(internalId))) return undefined;
     return this.catalogReached({ [positionHeader]: `c${String(hop)}` });
   }
 

@@ -189,8 +189,8 @@ export class SliceRounds {
   #chargeArrivals(nowMs: number): void {
     if (this.#arriving.size === 0) return;
     const [arriving, beganMs] = [this.#arriving, this.#roundEndedMs];
-    // `clear` would keep all of them in memory: in V8, the table that a map had points to the one that it has next, with its entries. Once a
-    // table is in the old generation, all that follow get there, until a full collection: a twelfth of all garbage did.
+    // Not cleared: a table of V8 that a map has left refers to the one that it has next. Once one is in the old generation, so are all that
+    // follow, with what they held when the map was cleared, until a full collection.
     this.#arriving = new Map();
     if (beganMs === undefined) return;
     const ms = nowMs - beganMs;

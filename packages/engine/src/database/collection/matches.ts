@@ -141,7 +141,7 @@ export class Matches {
       try {
         const isTime = timesOf(definitions);
         const wanted = within(keyFilter, filter && withTimes(filter, isTime), isTime);
-        return await task.finish(read({ version, definitions, live, filter, wanted, keyFilter }));
+        return await task.finish(read({ version, live, wanted, keyFilter }));
       } finally {
         release();
       }
@@ -171,11 +171,8 @@ export const facetLimit = ({ limit }: FacetVectors): number =>
 /** What is read, and its number of live records. */
 type ReadVersion = {
   readonly version: FilteredVersion;
-  readonly definitions: Readonly<IndexDefinitions>;
   readonly live: number;
-  /** Of the request; null: none. */
-  readonly filter: Filter | null;
-  /** Together with that of the caller. */
+  /** The filter of the request together with that of the caller; null: none. */
   readonly wanted: Filter | null;
   readonly keyFilter: KeyFilter | null;
 };

@@ -32,7 +32,6 @@ import { kindNamed } from "../../index/registry.ts";
 import { planned } from "../../query/answer.ts";
 import { accountOf, Explainer } from "../../query/explain.ts";
 import { kindsOf, type Plan, type SearchKind } from "../../query/plan.ts";
-import type { IdOf } from "../../query/rank.ts";
 import { fetchAll, type PostedResponse, postedResponse, ResultSize } from "../../query/result.ts";
 import { eachQuery, legDepth, type QueryRun, runLeg, tellsOfWork, waysOf } from "../../query/search.ts";
 import { firstDepth, type HitReader, hitsIn } from "../../query/selection.ts";
@@ -106,12 +105,12 @@ type Finding = {
   readonly groupOf: ((ordinal: number) => FilterValue | null) | null;
   /** Null: vectors are not needed. */
   readonly vectorOf: HitReader["vectorOf"] | null;
-  readonly idOf: IdOf;
   readonly found: FoundInShard[];
 };
 
 function* findOf({ query, legsOf, filtered }: QueryRun, finding: Finding): Steps<void> {
-  const { view, plan, k, groupOf, vectorOf, idOf, found } = finding;
+  const { view, plan, k, groupOf, vectorOf, found } = finding;
+  const idOf = (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
   const legs = legsOf();
   const records = new Map<number, FoundRecord>();
   const hits: FoundInShard["legs"][number][] = [];
@@ -144,6 +143,9 @@ function* findOf({ query, legsOf, filtered }: QueryRun, finding: Finding): Steps
   };
 }
 
+/** Results of a query, and what its legs explain of them. */
+type AnsweredInShard = { response: PostedResponse; details: (readonly object[])[] };
+
 type Fetching = {
   readonly view: SearchedView;
   readonly plan: Plan;
@@ -151,7 +153,7 @@ type Fetching = {
   readonly size: ResultSize;
   readonly explainer: Explainer;
   readonly wanted: readonly WantedHits[];
-  readonly answers: { response: PostedResponse; details: (readonly object[])[] }[];
+  readonly answers: AnsweredInShard[];
 };
 
 function* resultsOf({ query, legsOf }: QueryRun, fetching: Fetching): Steps<void> {
@@ -196,8 +198,7 @@ export const shardMethods = {
       const { group, diversity } = plan.selection;
       const reader = hitsIn(view);
       const groupOf = group && reader.groupsBy(group.field);
-      const idOf = (ordinal: number) => view.recordIds.of(view.readTxn, ordinal).id;
-      const finding = { view, plan, k, groupOf, vectorOf: diversity && reader.vectorOf, idOf, found };
+      const finding = { view, plan, k, groupOf, vectorOf: diversity && reader.vectorOf, found };
       return (query) => findOf(query, finding);
     });
     return found;
@@ -209,8 +210,8 @@ export const shardMethods = {
     { wanted, depth, ...asked }: AskedLegs & { wanted: readonly WantedHits[]; depth: number },
     deadline,
     key,
-  ): Promise<{ response: PostedResponse; details: (readonly object[])[] }[]> {
-    const answers: { response: PostedResponse; details: (readonly object[])[] }[] = [];
+  ): Promise<AnsweredInShard[]> {
+    const answers: AnsweredInShard[] = [];
     await searching(parts, asked, deadline, key, (plan, view) => {
       const size = new ResultSize();
       const explainer = new Explainer(plan.fusion);
