@@ -56,7 +56,7 @@ import {
 import { PlaceHistory } from "./place-history.ts";
 import { replicasAmong, replicationFactorDefault } from "./placement.ts";
 import { Publisher, wholeBytes } from "./publisher.ts";
-import { StreamReader } from "./reader.ts";
+import { isTooNew, StreamReader } from "./reader.ts";
 import { answerCall, ShardCalls } from "./shard-calls.ts";
 import { type CheckedCollection, checkStates, type ReplicaState } from "./state-check.ts";
 import { type ClusterStatus, nodesOf, percentilesOf } from "./status.ts";
@@ -84,7 +84,7 @@ const attemptMs = 2_000;
 const applyMs = 30_000;
 const noteMs = 1_000;
 /** How long a request waits for the rest of a copy. */
-const wholeMs = 5_000;
+const wholeMs = 10_000;
 /** For so long a collection stays that has moved to other nodes, and for so long while somebody reads an export of it. */
 const movedMs = 3_000;
 const movedExportsMs = 600_000;
@@ -213,7 +213,7 @@ export class Cluster implements ReplicatedLog {
         this.connection,
         logStream(i),
         cursor.position,
-        (messages) => this.#apply(i, messages),
+        (messages) => this.#apply(i, messages).catch((error: unknown) => this.#stopAt(i, error)),
         (first) => this.#onGone(i, first),
         log,
       );
@@ -355,6 +355,17 @@ export class Cluster implements ReplicatedLog {
     );
     await Promise.all(applying);
     if (last !== undefined) this.#cursors.move(log, last);
+  }
+
+  /** Where this program cannot read on, what this node has written comes behind that: other nodes apply it. */
+  #stopAt(log: number, error: unknown): never {
+    if (isTooNew(error))
+      for (const message of this.#own.values())
+        if (this.#logOf(message.internalId) === log && !message.isOver)
+          message.failed(
+            logUnavailable("this node must be updated to read what is before the message", "unknown"),
+          );
+    throw error;
   }
 
   /** Internal ids of a collection's shards, or its own. */
@@ -611,15 +622,35 @@ export class Cluster implements ReplicatedLog {
   }
 
   /**
-   * Resolves when what this node has of a collection is whole; undefined if it is. While it is copied, messages that came meanwhile are missing.
+   * Resolves when what this node has of shards is whole; undefined if it is. While one is copied, messages that came meanwhile are missing.
    * @throws not_ready if that takes long
    */
-  whole(internalId: string): Promise<void> | undefined {
-    const isPart = () => this.#healing.isWanted(internalId) && this.#replica.serves(internalId);
-    if (!isPart()) return undefined;
+  whole(shards: readonly CatalogEntry[]): Promise<void> | undefined {
+    return this.#until(
+      () =>
+        !shards.some(
+          ({ internalId }) => this.#healing.isWanted(internalId) && this.#replica.serves(internalId),
+        ),
+    );
+  }
+
+  /**
+   * Resolves when this node has one of those of its shards that it should have; undefined if it has.
+   * @throws not_ready if that takes long
+   */
+  arrived(shards: readonly CatalogEntry[]): Promise<void> | undefined {
+    const held = shards.filter((entry) => isHeldBy(entry, this.node));
+    return this.#until(
+      () => held.length === 0 || held.some(({ internalId }) => this.#replica.serves(internalId)),
+    );
+  }
+
+  /** @throws not_ready */
+  #until(isThere: () => boolean): Promise<void> | undefined {
+    if (isThere()) return undefined;
     return (async () => {
       const until = performance.now() + wholeMs;
-      while (isPart()) {
+      while (!isThere()) {
         if (performance.now() > until)
           throw notServed("lacks a part of the collection", "the copy is not complete");
         await delay(20);

@@ -119,8 +119,7 @@ export class StreamReader {
         }
       } catch (err) {
         this.#isFailing = true;
-        if (isQuiverError(err) && (err.code === "format_too_new" || err.details.must_be_updated === true))
-          this.#stopAt(err);
+        if (isTooNew(err)) this.#stopAt(err);
         if (!this.#isStopped) this.#log.warn({ stream: this.#stream, err }, "a stream is read again");
       }
       if (!this.#isStopped) await delay(againMs);
@@ -202,3 +201,7 @@ export class StreamReader {
     for (const { resolve } of reached) resolve();
   }
 }
+
+/** Whether what a later program has written cannot be read. */
+export const isTooNew = (error: unknown): error is QuiverError =>
+  isQuiverError(error) && (error.code === "format_too_new" || error.details.must_be_updated === true);

@@ -265,7 +265,7 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
     await expect.poll(async () => (await ask(asked, "DELETE", path("two"))).status).toBe(204);
   });
 
-  test("[Y17] a node knows the collections of which a request is passed on to it, also where it is behind", async () => {
+  test("[Y4] a node knows the collections of which a request is passed on to it, also where it is behind", async () => {
     const behind = cluster.nodes[2];
     const names: string[] = [];
     const held = async () => {
@@ -293,6 +293,111 @@ describe.skipIf(missing !== undefined)(`a collection of shards on three nodes ($
     }
     for (const answer of answers) expect((await answer).status).toBe(200);
     for (const name of names) expect((await ask(0, "DELETE", path(name))).status).toBe(204);
+  });
+
+  test("[Y4] what an alias stands for is decided once, also where the node that is asked is behind", async () => {
+    const asked = cluster.nodes[2];
+    const sides = ["blue", "green"];
+    const moved: string[] = [];
+    for (let i = 0; moved.length < 3; i++) {
+      const names = sides.map((side) => `${side}${i}`);
+      for (const name of names) {
+        const body = { name, tf_idf_options: { enabled: true }, config: { replication_factor: 1 } };
+        expect((await ask(0, "POST", "/vectordb/collections", body)).status).toBe(201);
+      }
+      const { json } = await ask(0, "GET", "/cluster/status");
+      const [blue, green] = names.map(
+        (name) => json.collections.find((each: { name: string }) => each.name === name).replicas[0],
+      );
+      // The node that is asked has neither, and they are apart: where a collection lies is chance.
+      if (blue !== green && blue !== asked.name && green !== asked.name) moved.push(`${i}`);
+      else for (const name of names) expect((await ask(0, "DELETE", path(name))).status).toBe(204);
+    }
+    const put = (i: string, side: string) =>
+      ask(0, "PUT", `/vectordb/aliases/live${i}`, { collection: side + i });
+    for (const i of moved) expect((await put(i, "blue")).status).toBe(200);
+    for (const i of moved) expect((await ask(2, "GET", path(`live${i}`))).json.name).toBe(`blue${i}`);
+    asked.pause();
+    const answers: { readonly i: string; readonly isStrict: boolean; readonly answer: Promise<Response> }[] =
+      [];
+    try {
+      for (const i of moved) {
+        expect((await put(i, "green")).status).toBe(200);
+        for (const isStrict of [true, false]) {
+          const headers = isStrict ? { "x-quiver-consistency": "strict" } : {};
+          const answer = fetch(cluster.urls[2] + path(`live${i}`), { headers });
+          answers.push({ i, isStrict, answer });
+        }
+      }
+      await delay(100);
+    } finally {
+      asked.resume();
+    }
+    for (const { i, isStrict, answer } of answers) {
+      const told = (await (await answer).json()) as { name?: string };
+      expect(isStrict ? [`green${i}`] : [`blue${i}`, `green${i}`]).toContain(told.name);
+    }
+    for (const i of moved) {
+      expect((await ask(0, "DELETE", `/vectordb/aliases/live${i}`)).status).toBe(204);
+      for (const side of sides) expect((await ask(0, "DELETE", path(side + i))).status).toBe(204);
+    }
+  });
+
+  test("[Y4] a merge sees all that was done to its copy, also at a node that is just getting the copy", async () => {
+    const body = { name: "main", dense_vector: { enabled: true, dimension: 64 } };
+    expect((await ask(0, "POST", "/vectordb/collections", body)).status).toBe(201);
+    const many = (from: number) =>
+      Array.from({ length: 2_000 }, (_, i) => ({ id: `m${from + i}`, dense_values: Array(64).fill(i + 1) }));
+    for (let from = 0; from < 40_000; from += 2_000)
+      expect((await ask(0, "POST", `${path("main")}/streaming/upsert`, { vectors: many(from) })).status).toBe(
+        200,
+      );
+    const late = cluster.nodes[2];
+    type Told = { node: string; not_served?: { collection: string; copying?: { from: string } }[] };
+    const wanted = async (i: number) => {
+      const { json } = await ask(i, "GET", "/cluster/status");
+      const { not_served = [] } = json.nodes.find(({ node }: Told) => node === cluster.nodes[i].name) as Told;
+      return not_served.find(({ collection }) => collection === "draft");
+    };
+    late.pause();
+    try {
+      expect((await ask(0, "POST", `${path("main")}/copy`, { name: "draft" })).status).toBe(201);
+      await expect
+        .poll(async () => [await wanted(1), (await ask(1, "GET", path("draft"))).status], { timeout: 20_000 })
+        .toEqual([undefined, 200]);
+    } finally {
+      late.resume();
+    }
+    let from: string | undefined;
+    await expect
+      .poll(
+        async () => {
+          from = (await wanted(2))?.copying?.from;
+          return from;
+        },
+        { timeout: 20_000, interval: 1 },
+      )
+      .toBeDefined();
+    // The node that gives the copy is paused while more is done, which the other one must apply behind the copy.
+    const giver = cluster.nodes.findIndex(({ name }) => name === from);
+    cluster.nodes[giver].pause();
+    let merging: Promise<{ status: number }>;
+    try {
+      const other = 1 - giver;
+      for (let i = 0; i < 300; i += 50)
+        await Promise.all(
+          Array.from({ length: 50 }, (_, k) =>
+            ask(other, "POST", `${path("draft")}/streaming/upsert`, { vectors: many(i + k).slice(0, 40) }),
+          ),
+        );
+      expect((await ask(other, "DELETE", `${path("draft")}/versions/tags/origin`)).status).toBe(204);
+      merging = ask(2, "POST", `${path("main")}/merge`, { from: "draft" });
+      await delay(100);
+    } finally {
+      cluster.nodes[giver].resume();
+    }
+    expect((await merging).status).toBe(410);
+    for (const name of ["draft", "main"]) expect((await ask(0, "DELETE", path(name))).status).toBe(204);
   });
 
   test("[Y3] a second node with the name of one that lives is refused, and ends", async () => {

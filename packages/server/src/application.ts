@@ -71,8 +71,6 @@ declare module "fastify" {
     bodyShare: BodyShare | undefined;
     /** The caller; absent if the endpoint needs no key. */
     access: Access | undefined;
-    /** Finds anew what an alias of the path stands for. @throws forbidden */
-    resolveAgain: () => void;
     /** How long the client waits, and whether it is still connected. */
     waits: Waits;
     /** The request's place and its time slices. */
@@ -201,7 +199,6 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   app.decorateRequest("bodyShare", undefined);
   app.decorateRequest("access", undefined);
   app.decorateRequest("waits", undefined as never);
-  app.decorateRequest("resolveAgain", undefined as never);
   app.decorateRequest("work", undefined as never);
   app.decorateRequest("trace", undefined);
   // Responses are JSON text already, or a small object; their schemas serve only the API reference.
@@ -263,14 +260,10 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     if (request.is404) throw paths.errorFor(request.method, request.raw.url ?? "/");
     const { params } = request as { params: Record<string, string> };
     const given = params.collection_id;
-    const resolve = () => {
-      // From here on the request is one for the collection itself: whatever the alias stands for next.
-      if (parts.aliases.current.size > 0 && given !== undefined)
-        params.collection_id = parts.aliases.current.get(given) ?? given;
-      access?.require(need, params.collection_id);
-    };
-    resolve();
-    request.resolveAgain = resolve;
+    // From here on the request is one for the collection itself: whatever the alias stands for next.
+    if (parts.aliases.current.size > 0 && given !== undefined)
+      params.collection_id = parts.aliases.current.get(given) ?? given;
+    access?.require(need, params.collection_id);
     for (const name in params) if (params[name] === "") throw paths.errorFor(request.method, "");
     const body = declaredBody(request.raw);
     const { operation, name } = request.endpoint;
@@ -342,9 +335,7 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
     app.addHook("preHandler", (request, _reply, done) => {
       const before = request.work === undefined ? undefined : cluster.before(request);
       if (before === undefined) return done();
-      // A strict request has waited for the end of the catalog's log: it may have moved an alias.
-      const seen = before.then(() => request.resolveAgain());
-      request.waits.deadline.race(seen).then(() => done(), done);
+      request.waits.deadline.race(before).then(() => done(), done);
     });
     app.addHook("onSend", (request, reply, payload, done) => {
       reply.header(positionHeader, cluster.position(request));
@@ -411,9 +402,13 @@ export async function createApplication(parts: ApplicationParts): Promise<Applic
   /** A node answers others for its shards; a request for a collection that it does not serve it passes on. */
   function passing(own: RequestListener, side: ClusterSide): RequestListener {
     return (request, response) => {
-      const isTaken =
-        !isStopping() && (side.answersNode(request, response) || side.passesOn(request, response));
-      if (!isTaken) own(request, response);
+      if (!isStopping() && side.answersNode(request, response)) return;
+      const answer = () => {
+        if (isStopping() || !side.passesOn(request, response)) own(request, response);
+      };
+      const resolved = side.resolves(request);
+      if (resolved === undefined) answer();
+      else void resolved.then(answer);
     };
   }
 

@@ -1,6 +1,7 @@
 // How does the server of a node serve its cluster?
 //
-//   request that names a collection   held and served here: it waits until this node has what it must see, and is answered here
+//   request that names a collection   an alias is replaced by what it stands for: on two nodes it may stand for two collections
+//                                     held and served here: it waits until this node has what it must see, and is answered here
 //                                     else: passed on to a node that serves it
 //   answer                            says how far this node was (`x-quiver-position`)
 //
@@ -14,9 +15,10 @@ import type { Cluster } from "@quiverdb/cluster/cluster";
 import { copyBytesHeader } from "@quiverdb/cluster/healing";
 import type { Member } from "@quiverdb/cluster/members";
 import type { ClusterStatus } from "@quiverdb/cluster/status";
-import type { CatalogEntry } from "@quiverdb/engine/database/replication";
+import { type CatalogEntry, nameOf } from "@quiverdb/engine/database/replication";
 import { operations } from "@quiverdb/engine/operations/operations";
 import { isQuiverError, QuiverError } from "@quiverdb/protocol/errors";
+import type { MergeCollection } from "@quiverdb/protocol/shapes/collection";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Connections } from "./connections.ts";
 import { passOn, type Target, targetAt } from "./threads/forwarding.ts";
@@ -75,6 +77,35 @@ export class ClusterSide {
       }
     })();
     return true;
+  }
+
+  /**
+   * Makes the path of a request name a collection itself, where it names an alias; it waits for what the request must see of names.
+   * @returns undefined if it need not wait
+   */
+  resolves(request: IncomingMessage): Promise<void> | undefined {
+    const name = collectionOf(request.url ?? "");
+    // Whoever has passed it on has resolved it.
+    if (name === undefined || request.headers[hopHeader] !== undefined) return undefined;
+    const resolve = () => {
+      const [entry] = this.#cluster.entriesOf(name);
+      const own = entry === undefined ? name : nameOf(entry.definition);
+      if (own !== name)
+        request.url = request.url?.replace(named, `${collectionsPath}${encodeURIComponent(own)}`);
+    };
+    const known = this.#knows(name, request.headers);
+    // Who waits for what cannot be known, such as the end of a log that cannot be reached, is told so when its key is known.
+    return known === undefined ? void resolve() : known.catch(() => {}).then(resolve);
+  }
+
+  /** Resolves when this node knows of names what a request must see, or after a while; undefined if it does already. */
+  #knows(name: string, headers: IncomingHttpHeaders): Promise<unknown> | undefined {
+    const [entry] = this.#cluster.entriesOf(name);
+    const own = entry && nameOf(entry.definition);
+    if (own === name) return undefined;
+    // Where it is unknown, too, anybody could make the log grow.
+    if (own === undefined || headers[consistencyHeader] !== "strict") return this.catalogReached(headers);
+    return this.#cluster.end(undefined).then((end) => this.catalogReached({ [positionHeader]: end }));
   }
 
   /** Passes a request on to a node that serves the collection which it names. @returns whether it does; else it is answered here */
@@ -168,9 +199,13 @@ export class ClusterSide {
     passOn(request, response, targets, [hopHeader, this.#hop], this.#connections);
   }
 
+  get #hop(): string {
+    return String(this.#cluster.catalogPosition);
+  }
+
   /**
    * Resolves when this node has what a request must see; undefined if it has already.
-   * @throws invalid_request, log_unavailable
+   * @throws invalid_request, log_unavailable, not_ready
    */
   before(request: FastifyRequest): Promise<void> | undefined {
     const named = this.#named(request);
@@ -180,24 +215,20 @@ export class ClusterSide {
   /** Resolves when this node may know the collection of a request that was passed on by one which does; undefined if it does already. */
   #named({ headers, params }: FastifyRequest): Promise<unknown> | undefined {
     const { [hopHeader]: hop } = headers;
-    if (hop === undefined) return undefined;
-    // An alias may be known as that of a collection which is not here.
-    if (this.#entriesOf(params).some(({ internalId }) => this.#cluster.serves(internalId))) return undefined;
-    return this.catalogReached({ [positionHeader]: `c${String(hop)}` });
+    const isServed = () => this.#entriesOf(params).some(({ internalId }) => this.#cluster.serves(internalId));
+    return hop === undefined || isServed() ? undefined : this.#catalogReaches(String(hop));
   }
 
-  get #hop(): string {
-    return String(this.#cluster.catalogPosition);
-  }
-
-  #beforeOf({ headers, params, raw }: FastifyRequest): Promise<void> | undefined {
+  #beforeOf({ headers, params, raw, endpoint, body }: FastifyRequest): Promise<void> | undefined {
+    // A merge reads a copy, too, which another node may have just made.
+    const isMerge = endpoint.operation === operations.mergeCollection;
+    const copies = () => (isMerge ? this.#cluster.entriesOf((body as MergeCollection).from) : []);
+    const read = () => [this.#entriesOf(params), copies()];
+    const whole = () => this.#cluster.whole(read().flat());
+    const here = () => this.#cluster.arrived(copies())?.then(whole) ?? whole();
+    const reached = this.#seen(headers, read);
+    const seen = reached === undefined ? here() : reached.then(here);
     const entries = this.#entriesOf(params);
-    const whole = () => {
-      const waits = entries.map(({ internalId }) => this.#cluster.whole(internalId));
-      return waits.every((wait) => wait === undefined) ? undefined : Promise.all(waits).then(() => {});
-    };
-    const reached = this.#seen(headers, entries);
-    const seen = reached === undefined ? whole() : reached.then(whole);
     if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
       return seen;
     // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
@@ -218,31 +249,35 @@ export class ClusterSide {
    */
   catalogReached({ [positionHeader]: position }: IncomingHttpHeaders): Promise<unknown> | undefined {
     const [, catalog] = /(?:^|,)c(\d+)/.exec(String(position ?? "")) ?? [];
-    const reached = catalog === undefined ? undefined : this.#cluster.reached(`c${catalog}`);
+    return catalog === undefined ? undefined : this.#catalogReaches(catalog);
+  }
+
+  #catalogReaches(position: string): Promise<unknown> | undefined {
+    const reached = this.#cluster.reached(`c${position}`);
     return reached && Promise.race([reached, delay(catalogWaitMs, undefined, { ref: false })]);
   }
 
-  #seen(headers: IncomingHttpHeaders, entries: readonly CatalogEntry[]): Promise<void> | undefined {
+  /** @param read entries of each collection that is read */
+  #seen(headers: IncomingHttpHeaders, read: () => (readonly CatalogEntry[])[]): Promise<void> | undefined {
     const { [positionHeader]: position, [consistencyHeader]: consistency } = headers;
     if (position === undefined && consistency === undefined) return undefined;
-    if (consistency === undefined || consistency === "eventual")
-      return this.#reached(String(position), entries);
+    const see = () => {
+      for (const { internalId } of read().flat()) this.#cluster.see(internalId);
+    };
+    if (consistency === undefined || consistency === "eventual") {
+      const reached = this.#cluster.reached(String(position));
+      return reached === undefined ? void see() : reached.then(see);
+    }
     if (consistency !== "strict")
       throw new QuiverError(
         "invalid_request",
         `${consistencyHeader} is '${String(consistency).slice(0, 40)}'; it can be 'strict' or 'eventual'.`,
         { path: consistencyHeader },
       );
-    return this.#cluster.end(entries[0]?.internalId).then((end) => this.#reached(end, entries));
-  }
-
-  #reached(position: string, entries: readonly CatalogEntry[]): Promise<void> | undefined {
-    const see = () => {
-      for (const { internalId } of entries) this.#cluster.see(internalId);
-    };
-    const wait = this.#cluster.reached(position);
-    if (wait === undefined) return void see();
-    return wait.then(see);
+    const ends = read().map(([entry]) => this.#cluster.end(entry?.internalId));
+    return Promise.all(ends)
+      .then((all) => this.#cluster.reached(all.join()))
+      .then(see);
   }
 
   /** Of the collection that a path names: of all its shards, or its own. */
@@ -345,6 +380,7 @@ const ofOneNode = /\/transactions\/[^/?]+\/status(?:\?|\/|$)/;
 
 const ofShard = /^\/cluster\/shards\/([\w-]+)$/;
 
+const collectionsPath = "/vectordb/collections/";
 const named = /^\/vectordb\/collections\/([^/?#]+)/;
 
 /** The collection that a path names. */

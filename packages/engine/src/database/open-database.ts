@@ -7,7 +7,6 @@
 
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
-import { setTimeout as delay } from "node:timers/promises";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { limits } from "@quiverdb/protocol/limits";
 import type {
@@ -73,9 +72,6 @@ const idleCheckMs = 10_000;
 
 /** Interval between two looks for earlier versions that nobody can read any more, in milliseconds. */
 const vacuumEveryMs = 5_000;
-
-/** How long a merge waits for the copy. */
-const arrivalMs = 10_000;
 
 /** Name of a background task. */
 const keepingMemory = "keeping the memory budget";
@@ -447,24 +443,10 @@ export class OpenDatabase implements Database {
 
   async mergeCollection(name: string, request: MergeCollection, options?: CallOptions): Promise<Merged> {
     this.#assertOpen();
-    const entries = () =>
-      this.collections.shardsOf(request.from) ??
-      [this.collections.entryOf(request.from)].filter((entry) => entry !== undefined);
-    const [from] = entries();
+    const [from] = this.collections.shardsOf(request.from) ?? [this.collections.entryOf(request.from)];
     // A copy is where its original is; another collection may be nowhere together with it.
     if (from !== undefined && from.definition.origin === undefined)
       throw notACopy(collectionOf(from.definition), name);
-    // A copy that another node has just made arrives here soon.
-    const until = performance.now() + arrivalMs;
-    const isArriving = () => {
-      const isElsewhere = ({ definition }: CatalogEntry) => this.collections.elsewhere.has(definition.name);
-      return entries().some((entry) => this.#holds(entry)) && entries().every(isElsewhere);
-    };
-    while (isArriving() && performance.now() < until) {
-      Deadline.of(options).check();
-      await delay(100);
-    }
-    this.#assertOpen();
     const [shards, copies] = [this.#shardsOf(name), this.#shardsOf(request.from)];
     if (shards !== undefined && copies !== undefined) return mergeShards(shards, copies, request, options);
     const original = shards?.home ?? this.collections.findGiven(name);
