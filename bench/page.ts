@@ -416,6 +416,7 @@ const files: readonly (readonly [benchmark: string, what: string])[] = [
   ["ingest", "writing through REST, by form of the body"],
   ["memory", "what a server's memory consists of"],
   ["rest", "a search through REST beside node:http alone"],
+  ["agent", "searches through REST while 500 records a second are written"],
   ["overhead", "a search in process beside its index alone"],
   ["versions", "what kept versions cost, today and at earlier versions"],
   ["threads", "one serving thread, one a core, and the default"],

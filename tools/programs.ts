@@ -145,6 +145,11 @@ const benchmarks = new Map<string, Program>([
     "the whole engine from 10,000 to 1,000,000 records, text to 2,000,000; --lines, --steps",
     "--benchmark growth",
   ),
+  bench(
+    "agent",
+    "rest/agent",
+    "searches through REST while single records are written, beside searches alone",
+  ),
   bench("ingest", "ingest/main", "the cost of writing through REST by form of the body, and the space taken"),
   bench("memory", "ingest/memory", "what a server's memory consists of, beside Redis and PostgreSQL"),
   bench("overhead", "overhead", "what a search in process costs besides its index, by kind"),

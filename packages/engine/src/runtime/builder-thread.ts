@@ -6,6 +6,7 @@
 // Otherwise the long texts of one collection would delay the indexes of all others. Tasks of one queue run in order.
 
 import "../process/node-host.ts";
+import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../base/invariant.ts";
 import type { Steps } from "../base/steps.ts";
@@ -35,6 +36,10 @@ export type ForgetCall = { readonly owner: number; readonly id: number };
 
 invariant(parentPort !== null, "a builder is not a worker thread");
 const place = workerData as BuilderPlace;
+
+// Requests go first where all cores are busy (docs/decisions/serving-threads.md). On Linux this is of the thread alone; elsewhere it would be of
+// the process.
+if (process.platform === "linux") setPriority(5);
 
 const storage: readonly AnyTask[] = [
   checkpointWriting,

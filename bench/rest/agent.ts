@@ -1,0 +1,147 @@
+// How much slower are searches while an agent writes what it learns?
+//
+//   npm run bench agent [-- --records 20000 --writes 500 --searches 200 --rounds 3 --seconds 10]
+//
+// One server in its own process, on the cores of its clients. Searches are sent at their times, whether or not earlier ones were answered; in
+// every second round, single records are upserted at theirs. The records are new in each round. Recall is that of searches right after the
+// writes, against exact ones.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { Agent } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { median, quantile } from "../shared/figures.ts";
+import { readOptions } from "../shared/options.ts";
+import { publish } from "../shared/publish.ts";
+import { untilQuiet } from "../shared/quiet.ts";
+import type { Measured, Row } from "../shared/results.ts";
+import { definitionOf, questions, recordsOf, topK } from "./data.ts";
+import { clientOf, startQuiver } from "./measured-server.ts";
+
+const asJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+const recordsPerUpsert = 500;
+/** Requests that wait for an answer, at most. */
+const openMax = 256;
+
+/** Acts at its times for some seconds. @returns milliseconds of each, from when it was sent */
+async function atRate(perSecond: number, seconds: number, act: (i: number) => Promise<unknown>) {
+  const ms: number[] = [];
+  const running = new Set<Promise<void>>();
+  const begun = performance.now();
+  for (let i = 0; i < perSecond * seconds; i++) {
+    const wait = begun + (i * 1_000) / perSecond - performance.now();
+    if (wait > 0) await sleep(wait);
+    if (running.size >= openMax) await Promise.race(running);
+    const sent = performance.now();
+    const one: Promise<void> = act(i).then(() => {
+      ms.push(performance.now() - sent);
+      running.delete(one);
+    });
+    running.add(one);
+  }
+  await Promise.all(running);
+  return ms;
+}
+
+type Round = { readonly ms: number[]; readonly cpuMs: number; readonly recall: number };
+
+async function measure(
+  records: number,
+  writes: number,
+  searches: number,
+  rounds: number,
+  seconds: number,
+): Promise<Measured> {
+  const directory = mkdtempSync(join(tmpdir(), "quiver-bench-agent-"));
+  const ends: (() => unknown)[] = [];
+  try {
+    const server = await startQuiver(directory);
+    ends.push(() => server.end());
+    const agent = () => new Agent({ keepAlive: true, maxSockets: openMax });
+    const [reader, writer] = [clientOf(server.url, agent()), clientOf(server.url, agent())];
+    ends.push(reader.end, writer.end);
+    const { name, ...definition } = definitionOf(records);
+    await writer.send("/vectordb/collections", asJson({ name, ...definition }));
+    const path = `/vectordb/collections/${name}`;
+    const upsert = (vectors: readonly object[]) =>
+      writer.send(`${path}/streaming/upsert`, asJson({ vectors }));
+    const perRound = writes * seconds;
+    const all = recordsOf(records + (rounds + 1) * perRound);
+    const bodyOf = ({ id, vector }: (typeof all)[number]) => ({ id, dense_values: Array.from(vector) });
+    for (let from = 0; from < records; from += recordsPerUpsert)
+      await upsert(all.slice(from, Math.min(records, from + recordsPerUpsert)).map(bodyOf));
+
+    const search = async (i: number, exact = false): Promise<string[]> => {
+      const query = { query_vector: Array.from(questions[i % questions.length]), top_k: topK, exact };
+      const { results } = JSON.parse(String(await reader.send(`${path}/search/dense`, asJson(query))));
+      return results.map(({ id }: { id: string }) => id);
+    };
+    const recall = async (): Promise<number> => {
+      let met = 0;
+      for (let i = 0; i < questions.length; i++) {
+        const [found, right] = [await search(i), new Set(await search(i, true))];
+        met += found.filter((id) => right.has(id)).length;
+      }
+      return met / (questions.length * topK);
+    };
+    let written = records;
+    const round = async (isWriting: boolean): Promise<{ found: Round; wrote: number[] }> => {
+      await untilQuiet(server.cpuMs);
+      const before = await server.cpuMs();
+      const [ms, wrote] = await Promise.all([
+        atRate(searches, seconds, search),
+        isWriting ? atRate(writes, seconds, () => upsert([bodyOf(all[written++])])) : [],
+      ]);
+      const cpuMs = (await server.cpuMs()) - before;
+      return { found: { ms, cpuMs, recall: await recall() }, wrote };
+    };
+    const [alone, beside]: [Round[], Round[]] = [[], []];
+    const wrote: number[] = [];
+    for (let i = 0; i <= rounds; i++) {
+      const own = await round(false);
+      const both = await round(true);
+      // The first one warms up.
+      if (i === 0) continue;
+      alone.push(own.found);
+      beside.push(both.found);
+      wrote.push(...both.wrote);
+    }
+    const at = (ms: readonly number[], share: number) => quantile(Float64Array.from(ms), share);
+    const rowOf = (what: string, of: readonly Round[]): Row => ({
+      searches: what,
+      p50Ms: median(of.map(({ ms }) => at(ms, 0.5))),
+      p99Ms: median(of.map(({ ms }) => at(ms, 0.99))),
+      recall: Math.min(...of.map(({ recall: each }) => each)),
+      serverCpuShare: median(of.map(({ cpuMs }) => cpuMs / (1_000 * seconds))),
+    });
+    const times = (share: number) =>
+      median(beside.map(({ ms }, i) => at(ms, share) / at(alone[i].ms, share)));
+    return {
+      key: "all",
+      title: `Searches beside ${writes} writes a second, ${records} x 768 and more`,
+      options: { records, writes, searches, rounds, seconds, k: topK },
+      rows: [
+        rowOf("alone", alone),
+        { ...rowOf("beside writes", beside), p50Times: times(0.5), p99Times: times(0.99) },
+        { searches: "the writes", p50Ms: at(wrote, 0.5), p99Ms: at(wrote, 0.99) },
+      ],
+    };
+  } finally {
+    for (const end of ends.toReversed()) await end();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+const { values, isKept } = readOptions(
+  {},
+  { records: "20000", writes: "500", searches: "200", rounds: "3", seconds: "10" },
+);
+const [records, writes, searches, rounds, seconds] = [
+  values.records,
+  values.writes,
+  values.searches,
+  values.rounds,
+  values.seconds,
+].map(Number);
+publish("agent", await measure(records, writes, searches, rounds, seconds), isKept);
