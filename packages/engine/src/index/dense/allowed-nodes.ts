@@ -108,17 +108,18 @@ export class NodeBlocks {
 
   /**
    * The nodes of allowed records: a bit for each slot.
-   * @param slots of the graph
+   * @param slotsNow of the graph: other threads link more meanwhile
    * @param nodeOf looks up the node of a record; negative: it has none
    * @param isOwn whether a record has this node as long as it exists
    */
   nodesOf(
-    slots: number,
+    slotsNow: () => number,
     { words, firstWord }: OrdinalBitmap,
     nodeOf: (ordinal: number) => number,
     isOwn: (ordinal: number) => boolean,
   ): Uint32Array<ArrayBuffer> {
-    const bits = new Uint32Array((slots >>> 5) + 2);
+    let slots = slotsNow();
+    let bits = new Uint32Array((slots >>> 5) + 2);
     this.#grow(firstWord + words.length);
     const [bases, records] = [this.#bases, this.#records];
     for (let at = 0; at < words.length; at++) {
@@ -135,7 +136,13 @@ export class NodeBlocks {
         const ordinal = 32 * (firstWord + at) + place;
         const node = nodeOf(ordinal);
         if (node < 0) continue;
-        invariant(node < slots, `record ${ordinal} has node ${node} of ${slots}`);
+        if (node >= slots) {
+          slots = slotsNow();
+          invariant(node < slots, `record ${ordinal} has node ${node} of ${slots}`);
+          const more = new Uint32Array((slots >>> 5) + 2);
+          more.set(bits);
+          bits = more;
+        }
         bits[node >>> 5] |= 1 << (node & 31);
         if (isOwn(ordinal)) this.#learn(first, place, node);
       }

@@ -239,15 +239,18 @@ test("nodes of a set are each there once, with seeds among them, however many ar
   const blocks = new NodeBlocks();
   const ordinals = [...nodes.keys(), 2_900];
   let looked = 0;
+  // Others are linked while the first set is looked up.
+  let there = 100;
   for (let round = 0; round < 60; round++) {
     const share = [0, 0.01, 0.3, 0.9, 1][round % 5];
     const wanted = ordinals.filter(() => next() < share);
     looked = 0;
     const words = blocks.nodesOf(
-      slots,
+      () => there,
       bitmapOf(wanted),
       (ordinal) => {
         looked++;
+        there = slots;
         return nodes.get(ordinal) ?? -1;
       },
       (ordinal) => !shared.has(ordinal),

@@ -149,7 +149,7 @@ export class GraphSearch {
       return place === absent ? -1 : nodeOf(place);
     };
     const isOwn = (ordinal: number) => !hasCopies || duplicates.vectorKeyOf(ordinal) === absent;
-    return new AllowedNodes(graphs.blocks.nodesOf(graph.slots, allowed, nodeOfRecord, isOwn));
+    return new AllowedNodes(graphs.blocks.nodesOf(() => graph.slots, allowed, nodeOfRecord, isOwn));
   }
 
   /** Where adjacent records have adjacent nodes. */
