@@ -17,10 +17,9 @@ import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import type { Measured, Row } from "../shared/results.ts";
 import { definitionOf, questions, recordsOf, topK } from "./data.ts";
-import { clientOf, startQuiver } from "./measured-server.ts";
+import { clientOf, fill, startQuiver } from "./measured-server.ts";
 
 const asJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
-const recordsPerUpsert = 500;
 /** Requests that wait for an answer, at most. */
 const openMax = 256;
 
@@ -61,16 +60,14 @@ async function measure(
     const agent = () => new Agent({ keepAlive: true, maxSockets: openMax });
     const [reader, writer] = [clientOf(server.url, agent()), clientOf(server.url, agent())];
     ends.push(reader.end, writer.end);
-    const { name, ...definition } = definitionOf(records);
-    await writer.send("/vectordb/collections", asJson({ name, ...definition }));
-    const path = `/vectordb/collections/${name}`;
-    const upsert = (vectors: readonly object[]) =>
-      writer.send(`${path}/streaming/upsert`, asJson({ vectors }));
-    const perRound = writes * seconds;
-    const all = recordsOf(records + (rounds + 1) * perRound);
-    const bodyOf = ({ id, vector }: (typeof all)[number]) => ({ id, dense_values: Array.from(vector) });
-    for (let from = 0; from < records; from += recordsPerUpsert)
-      await upsert(all.slice(from, Math.min(records, from + recordsPerUpsert)).map(bodyOf));
+    await fill(writer.send, records);
+    const path = `/vectordb/collections/${definitionOf(records).name}`;
+    const all = recordsOf(records + (rounds + 1) * writes * seconds);
+    const upsert = ({ id, vector }: (typeof all)[number]) =>
+      writer.send(
+        `${path}/streaming/upsert`,
+        asJson({ vectors: [{ id, dense_values: Array.from(vector) }] }),
+      );
 
     const search = async (i: number, exact = false): Promise<string[]> => {
       const query = { query_vector: Array.from(questions[i % questions.length]), top_k: topK, exact };
@@ -91,7 +88,7 @@ async function measure(
       const before = await server.cpuMs();
       const [ms, wrote] = await Promise.all([
         atRate(searches, seconds, search),
-        isWriting ? atRate(writes, seconds, () => upsert([bodyOf(all[written++])])) : [],
+        isWriting ? atRate(writes, seconds, () => upsert(all[written++])) : [],
       ]);
       const cpuMs = (await server.cpuMs()) - before;
       return { found: { ms, cpuMs, recall: await recall() }, wrote };

@@ -35,3 +35,8 @@ export const definitionOf = (size: number) => ({
   tf_idf_options: { enabled: false },
   config: {},
 });
+
+/** A vector in a body, as base64. */
+export const base64 = ({ buffer, byteOffset, byteLength }: Float32Array) => ({
+  f32: Buffer.from(buffer, byteOffset, byteLength).toString("base64"),
+});

@@ -17,11 +17,12 @@ import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import type { Measured, Row } from "../shared/results.ts";
 import { inTurns } from "../shared/turns.ts";
-import { definitionOf, queries, questions, recordsOf, topK } from "./data.ts";
+import { base64, definitionOf, queries, questions, topK } from "./data.ts";
 import { embeddedUs } from "./embedded.ts";
 import {
   clientOf,
   drive,
+  fill,
   type MeasuredServer,
   type Send,
   startBare,
@@ -41,24 +42,10 @@ export type RestPlan = {
 /** The forms of a vector in a body. */
 const forms: Readonly<Record<string, (vector: Float32Array) => unknown>> = {
   numbers: (vector) => Array.from(vector),
-  base64: ({ buffer, byteOffset, byteLength }) => ({
-    f32: Buffer.from(buffer, byteOffset, byteLength).toString("base64"),
-  }),
+  base64,
 };
 
 const asJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
-
-const recordsPerUpsert = 500;
-
-async function fill(send: Send, size: number): Promise<void> {
-  const definition = definitionOf(size);
-  await send("/vectordb/collections", asJson(definition));
-  const records = recordsOf(size).map(({ id, vector }) => ({ id, dense_values: forms.base64(vector) }));
-  for (let from = 0; from < size; from += recordsPerUpsert) {
-    const vectors = records.slice(from, from + recordsPerUpsert);
-    await send(`/vectordb/collections/${definition.name}/streaming/upsert`, asJson({ vectors }));
-  }
-}
 
 /** One server, and what it is asked. */
 type Side = {

@@ -6,6 +6,7 @@ import { Agent, request } from "node:http";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { atExit } from "../shared/exit.ts";
+import { base64, definitionOf, recordsOf } from "./data.ts";
 
 export const adminKey = "bench-admin-key";
 
@@ -62,6 +63,19 @@ export function clientOf(
     remove: (path) => call("DELETE", path, Buffer.alloc(0), json),
     end: () => agent.destroy(),
   };
+}
+
+const recordsPerUpsert = 500;
+
+/** Makes the collection of this many records. */
+export async function fill(send: Send, size: number): Promise<void> {
+  const definition = definitionOf(size);
+  await send("/vectordb/collections", Buffer.from(JSON.stringify(definition)));
+  const records = recordsOf(size).map(({ id, vector }) => ({ id, dense_values: base64(vector) }));
+  for (let from = 0; from < size; from += recordsPerUpsert) {
+    const body = JSON.stringify({ vectors: records.slice(from, from + recordsPerUpsert) });
+    await send(`/vectordb/collections/${definition.name}/streaming/upsert`, Buffer.from(body));
+  }
 }
 
 /** Sends `count` requests with these bodies in turn, over all connections at once. */

@@ -10,8 +10,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { definitionOf, questions, recordsOf, topK } from "../rest/data.ts";
-import { adminKey, clientOf, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
+import { base64, definitionOf, questions, recordsOf, topK } from "../rest/data.ts";
+import { adminKey, clientOf, fill, type MeasuredServer, startQuiver } from "../rest/measured-server.ts";
 import { median, quantile } from "../shared/figures.ts";
 import { readOptions } from "../shared/options.ts";
 import { publish } from "../shared/publish.ts";
@@ -29,10 +29,6 @@ const [records, seconds, rounds, connections] = [
 const cores = availableParallelism();
 const { name } = definitionOf(records);
 const root = `/vectordb/collections/${name}`;
-const base64 = ({ buffer, byteOffset, byteLength }: Float32Array) => ({
-  f32: Buffer.from(buffer, byteOffset, byteLength).toString("base64"),
-});
-
 const searches = questions.map((question) =>
   requestOf("POST", `${root}/search/dense`, adminKey, { query_vector: base64(question), top_k: topK }),
 );
@@ -101,19 +97,6 @@ type Side = { readonly title: string; readonly server: MeasuredServer; readonly 
 /** Of one turn: answers a second, milliseconds, and the processor time of server and client for an answer. */
 type Seen = Times & { readonly rate: number; readonly serverUs: number; readonly clientUs: number };
 
-async function fill(server: MeasuredServer): Promise<void> {
-  const { send, end } = clientOf(server.url);
-  await send("/vectordb/collections", Buffer.from(JSON.stringify(definitionOf(records))));
-  const all = recordsOf(records).map(({ id, vector }) => ({ id, dense_values: base64(vector) }));
-  for (let from = 0; from < records; from += 500)
-    await send(
-      `${root}/streaming/upsert`,
-      Buffer.from(JSON.stringify({ vectors: all.slice(from, from + 500) })),
-    );
-  end();
-  await untilQuiet(() => server.cpuMs());
-}
-
 const directory = mkdtempSync(join(tmpdir(), "quiver-bench-threads-"));
 const sides: Side[] = [];
 const ways: Readonly<Record<string, readonly string[]>> = {
@@ -128,7 +111,10 @@ try {
   for (const [title, flags] of Object.entries(ways)) {
     const server = await startQuiver(join(directory, title), [], [...flags]);
     sides.push({ title, server, seen: new Map(cases.map((each) => [keyOf(each), []])) });
-    await fill(server);
+    const { send, end } = clientOf(server.url);
+    await fill(send, records);
+    end();
+    await untilQuiet(() => server.cpuMs());
   }
   const turns = cases.flatMap((each) => sides.map((side) => ({ each, side })));
   await inTurns(

@@ -87,25 +87,26 @@ export class ClusterSide {
     const name = collectionOf(request.url ?? "");
     // Whoever has passed it on has resolved it.
     if (name === undefined || request.headers[hopHeader] !== undefined) return undefined;
+    const own = this.#ownName(name);
+    if (own === name) return undefined;
     const resolve = () => {
-      const [entry] = this.#cluster.entriesOf(name);
-      const own = entry === undefined ? name : nameOf(entry.definition);
-      if (own !== name)
-        request.url = request.url?.replace(named, `${collectionsPath}${encodeURIComponent(own)}`);
+      const now = this.#ownName(name) ?? name;
+      request.url = request.url?.replace(named, `${collectionsPath}${encodeURIComponent(now)}`);
     };
-    const known = this.#knows(name, request.headers);
+    const { headers } = request;
+    // Where it is unknown, too, anybody could make the log grow.
+    const isStrict = own !== undefined && headers[consistencyHeader] === "strict";
+    const known = isStrict
+      ? this.#cluster.end(undefined).then((end) => this.catalogReached({ [positionHeader]: end }))
+      : this.catalogReached(headers);
     // Who waits for what cannot be known, such as the end of a log that cannot be reached, is told so when its key is known.
     return known === undefined ? void resolve() : known.catch(() => {}).then(resolve);
   }
 
-  /** Resolves when this node knows of names what a request must see, or after a while; undefined if it does already. */
-  #knows(name: string, headers: IncomingHttpHeaders): Promise<unknown> | undefined {
+  /** The name of the collection that a name or an alias stands for; undefined: there is none. */
+  #ownName(name: string): string | undefined {
     const [entry] = this.#cluster.entriesOf(name);
-    const own = entry && nameOf(entry.definition);
-    if (own === name) return undefined;
-    // Where it is unknown, too, anybody could make the log grow.
-    if (own === undefined || headers[consistencyHeader] !== "strict") return this.catalogReached(headers);
-    return this.#cluster.end(undefined).then((end) => this.catalogReached({ [positionHeader]: end }));
+    return entry && nameOf(entry.definition);
   }
 
   /** Passes a request on to a node that serves the collection which it names. @returns whether it does; else it is answered here */
@@ -228,9 +229,9 @@ export class ClusterSide {
     const here = () => this.#cluster.arrived(copies())?.then(whole) ?? whole();
     const reached = this.#seen(headers, read);
     const seen = reached === undefined ? here() : reached.then(here);
+    if (!ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined) return seen;
     const entries = this.#entriesOf(params);
-    if (entries.length === 0 || !ofAllNodes.test(raw.url ?? "") || headers[hopHeader] !== undefined)
-      return seen;
+    if (entries.length === 0) return seen;
     // Loaded or unloaded on the other nodes, too. One that cannot be reached keeps what it has.
     const serving = this.#servingNodes(entries);
     const able = this.#reachable(serving);
