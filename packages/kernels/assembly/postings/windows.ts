@@ -19,7 +19,6 @@ import {
   S_MARKS,
   S_MISSING,
   S_RECORD_COUNT,
-  S_SINKS,
   S_SUMS,
   S_TERM_COUNT,
   S_TERMS,
@@ -42,6 +41,7 @@ import {
   WINDOW_BITS,
 } from "./layout";
 import { postingOf } from "./posting-of";
+import { ASIDE } from "./reaching";
 
 /**
  * Searches the segment given in the scratch memory, from the start or from the window stored there, until all is done or more than `WINDOW`
@@ -55,13 +55,6 @@ export function searchWindows(scratch: usize): bool {
   return window === windows;
 }
 
-/**
- * The fraction of the floor that the lists left aside may contribute together. With all of it most lists would be left aside, and then
- * nearly any record could still reach the floor and would have to be looked up. Adding up a posting takes a few cycles and a look-up a
- * hundred: with half, sparse vectors take 0.55 and texts 0.7 to 0.8 of the time (0.4 and 0.85 are slower).
- */
-const ASIDE: f32 = 0.55;
-
 function searchWindow(scratch: usize, window: u32): void {
   const terms = <usize>load<u32>(scratch, S_TERMS);
   const termsEnd = terms + <usize>load<u32>(scratch, S_TERM_COUNT) * TERM_BYTES;
@@ -74,16 +67,10 @@ function searchWindow(scratch: usize, window: u32): void {
   let essential = terms;
   let aside: f32 = 0;
   for (; essential < termsEnd; essential += TERM_BYTES) {
-    const more = aside + load<f32>(essential, T_MOST);
-    if (!(more < floor * ASIDE)) break;
-    aside = more;
+    aside += load<f32>(essential, T_MOST);
+    if (!(aside < floor * ASIDE)) break;
   }
-  if (load<u32>(scratch, S_SINKS) !== 0) {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
-  } else {
-    for (let term = essential; term < termsEnd; term += TERM_BYTES)
-      addListUpTo(term, floor - aside, sums, marks);
-  }
+  for (let term = essential; term < termsEnd; term += TERM_BYTES) addList(term, sums, marks);
   harvest(scratch, window << WINDOW_BITS, terms, essential);
   clear(essential, termsEnd, sums);
 }
@@ -151,59 +138,6 @@ function addList(term: usize, sums: usize, marks: usize): void {
     const mark = marks + ((place >> 6) << 3);
     store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
   }
-}
-
-/**
- * The same if no impact is negative: sums only rise, so a record is marked when its sum reaches the required value. Few records do, so this
- * takes half as long: nothing waits for the bits just written, and few marked records are not scored. The impacts of eight postings are
- * computed at once, which reduces the time of SPLADE-like searches to 0.92.
- */
-function addListUpTo(term: usize, needed: f32, sums: usize, marks: usize): void {
-  const from = load<u32>(term, T_CURSOR);
-  const end = load<u32>(term, T_END);
-  const base = load<f32>(term, T_BASE);
-  const slope = load<f32>(term, T_SLOPE);
-  const records = <usize>load<u32>(term, T_RECORDS);
-  let quantized = <usize>load<u32>(term, T_QUANTIZED) + from;
-  let at = records + ((<usize>from) << 1);
-  const recordsEnd = records + ((<usize>end) << 1);
-  const bases = f32x4.splat(base);
-  const slopes = f32x4.splat(slope);
-  const placeMask = i16x8.splat(<i16>(WINDOW - 1));
-  for (; at + 16 <= recordsEnd; at += 16, quantized += 8) {
-    const places = v128.and(v128.load(at), placeMask);
-    const quantizedImpacts = v128.load8x8_u(quantized);
-    const low = f32x4.add(
-      bases,
-      f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_low_i16x8_u(quantizedImpacts))),
-    );
-    const high = f32x4.add(
-      bases,
-      f32x4.mul(slopes, f32x4.convert_i32x4_u(i32x4.extend_high_i16x8_u(quantizedImpacts))),
-    );
-    addOne(i16x8.extract_lane_u(places, 0), f32x4.extract_lane(low, 0), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 1), f32x4.extract_lane(low, 1), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 2), f32x4.extract_lane(low, 2), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 3), f32x4.extract_lane(low, 3), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 4), f32x4.extract_lane(high, 0), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 5), f32x4.extract_lane(high, 1), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 6), f32x4.extract_lane(high, 2), needed, sums, marks);
-    addOne(i16x8.extract_lane_u(places, 7), f32x4.extract_lane(high, 3), needed, sums, marks);
-  }
-  for (; at < recordsEnd; at += 2) {
-    const place = <u32>load<u16>(at) & (WINDOW - 1);
-    addOne(place, base + slope * <f32>load<u8>(quantized++), needed, sums, marks);
-  }
-}
-
-/** Adds an impact to the sum at a position of the window, and marks it when the sum reaches the required value. */
-function addOne(place: u32, impact: f32, needed: f32, sums: usize, marks: usize): void {
-  const at = sums + ((<usize>place) << 2);
-  const sum = load<f32>(at) + impact;
-  store<f32>(at, sum);
-  if (sum < needed) return;
-  const mark = marks + ((<usize>place >> 6) << 3);
-  store<u64>(mark, load<u64>(mark) | ((<u64>1) << (<u64>place & 63)));
 }
 
 /** Sets the sums to zero: by list if few were touched, because a window has 4,096 of them. */

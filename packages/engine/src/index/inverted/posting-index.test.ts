@@ -110,7 +110,7 @@ class Texts {
 const queries = [[0], [2_900], [0, 1, 2], [7, 300, 1_500], [1, 20, 60, 150, 400, 2_000], [0, 5, 2_999, 10]];
 
 function searchAll(texts: Texts, visible: Visible = null): void {
-  for (const query of queries) for (const k of [1, 10, 300]) texts.search(query, k, visible);
+  for (const query of queries) for (const k of [1, 10, 300, 9_000]) texts.search(query, k, visible);
 }
 
 describe("texts", () => {

@@ -9,7 +9,6 @@
 import {
   scratch as fields,
   foundBytes,
-  kinds,
   queryTerm,
   queryTermBytes,
   windowRecords,
@@ -185,8 +184,8 @@ function enter(
 ): boolean {
   const { arena } = segment;
   invariant(arena.reserve(terms.length, k), "there is no memory for a search");
-  // Texts are searched by windows, and so is a segment if there is no memory for its sums.
-  const hasSums = segment.kind === kinds.sparse && arena.reserveRecords(segment.recordCount);
+  // Without memory for the sums of its records, a segment is searched by windows.
+  const hasSums = arena.reserveRecords(segment.recordCount);
   const count = writeQuery(segment, number, terms);
   if (count === 0) return false;
   const { words, doubles } = arena;
