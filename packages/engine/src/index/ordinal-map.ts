@@ -21,7 +21,7 @@ import { invariant } from "../base/invariant.ts";
 /** What `get` returns for an ordinal that is not in the map. */
 export const absent = 0xffff_ffff;
 
-const pageLength = 1_024;
+export const pageLength = 1_024;
 const chunkPages = 16;
 const directoryMin = 16;
 const directoryMax = 2_048;
@@ -54,14 +54,24 @@ export class OrdinalMapReader {
 
   /** The value of an ordinal, or `absent`. */
   get(ordinal: number): number {
+    const page = this.#pageNumber(ordinal);
+    const chunk = page === 0 ? undefined : this.chunks[page >>> 4];
+    return chunk === undefined ? absent : (chunk[((page & 15) << 10) | (ordinal & 1_023)] - 1) >>> 0;
+  }
+
+  /** The page of an ordinal, for who looks up many: of each of its 1,024 ordinals the value + 1, or 0. */
+  pageOf(ordinal: number): Uint32Array | undefined {
+    const page = this.#pageNumber(ordinal);
+    const from = (page & 15) * pageLength;
+    return page === 0 ? undefined : this.chunks[page >>> 4]?.subarray(from, from + pageLength);
+  }
+
+  /** 0: there is none. */
+  #pageNumber(ordinal: number): number {
     const high = ordinal >>> 21;
     const directory = high < this.directories.length ? this.directories[high] : undefined;
     const entry = (ordinal >>> 10) & 2_047;
-    if (directory === undefined || entry >= directory.length) return absent;
-    const page = directory[entry];
-    if (page === 0) return absent;
-    const chunk = this.chunks[page >>> 4];
-    return chunk === undefined ? absent : (chunk[((page & 15) << 10) | (ordinal & 1_023)] - 1) >>> 0;
+    return directory === undefined || entry >= directory.length ? 0 : directory[entry];
   }
 }
 

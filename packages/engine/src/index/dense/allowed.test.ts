@@ -14,9 +14,11 @@ import { bytesOfFloats } from "../../vector/floats.ts";
 import { exactScore } from "../../vector/metric.ts";
 import type { Candidates, Visible } from "../contract.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
-import { AllowedNodes, NodeBlocks } from "./allowed-nodes.ts";
+import { absent, OrdinalMap } from "../ordinal-map.ts";
+import { AllowedNodes } from "./allowed-nodes.ts";
 import { HnswIndex } from "./hnsw-index.ts";
 import type { HnswOptions } from "./hnsw-options.ts";
+import { nodesOf } from "./node-map.ts";
 
 const dimension = 12;
 const centreCount = 8;
@@ -227,52 +229,52 @@ test("a set that is used again is searched among its own nodes, also after recor
   expect(met / expected).toBeGreaterThan(0.97);
 });
 
-test("nodes of a set are each there once, with seeds among them, however many are known from before", () => {
+test("nodes of a set are each there once, with seeds among them", () => {
   const next = randomNumbers(8);
   const slots = 3_000;
-  // Rows of records with adjacent nodes, gaps, records with one node, and rows that cross blocks.
+  // Nodes in any order, records without a node, pages without a record, and duplicates that have no place of their own.
+  const places = new OrdinalMap();
+  const vectorKeys = new Map<number, number>();
   const nodes = new Map<number, number>();
-  for (let ordinal = 0, node = 5; ordinal < 2_500; ordinal++, node += next() < 0.02 ? 7 : 1)
-    if (next() < 0.95) nodes.set(ordinal, node % slots);
-  for (let i = 0; i < 50; i++) nodes.set(2_600 + i, 3 * (i >> 2));
-  const shared = new Set([...nodes].filter(([ordinal]) => ordinal >= 2_600).map(([ordinal]) => ordinal));
-  const blocks = new NodeBlocks();
-  const ordinals = [...nodes.keys(), 2_900];
-  let looked = 0;
-  // Others are linked while the first set is looked up.
-  let there = 100;
-  for (let round = 0; round < 60; round++) {
-    const share = [0, 0.01, 0.3, 0.9, 1][round % 5];
+  const free = Array.from({ length: slots }, (_, node) => node).sort(() => next() - 0.5);
+  for (let ordinal = 0; ordinal < 8_000; ordinal += ordinal === 1_500 ? 3_000 : 1) {
+    const draw = next();
+    const known = [...nodes.keys()];
+    if (draw < 0.1 && known.length > 0) {
+      const vectorKey = known[Math.floor(next() * known.length)];
+      if (vectorKeys.has(vectorKey)) continue;
+      vectorKeys.set(ordinal, vectorKey);
+      nodes.set(ordinal, nodes.get(vectorKey) as number);
+    } else if (draw < 0.9 && free.length > 0) {
+      const node = free.pop() as number;
+      // The only graph need not be the first partition.
+      places.set(ordinal, 3 * 2 ** 24 + node);
+      nodes.set(ordinal, node);
+    }
+  }
+  const ordinals = [...nodes.keys(), 8_001, 20_000];
+  expect(vectorKeys.size).toBeGreaterThan(100);
+  for (const share of [0, 0.01, 0.3, 0.9, 1]) {
     const wanted = ordinals.filter(() => next() < share);
-    looked = 0;
-    const words = blocks.nodesOf(
-      () => there,
-      bitmapOf(wanted),
-      (ordinal) => {
-        looked++;
-        there = slots;
-        return nodes.get(ordinal) ?? -1;
-      },
-      (ordinal) => !shared.has(ordinal),
+    // Others are linked meanwhile.
+    let there = 100;
+    const now = () => {
+      const before = there;
+      there = slots;
+      return before;
+    };
+    const made = new AllowedNodes(
+      nodesOf(now, bitmapOf(wanted), places, (ordinal) => vectorKeys.get(ordinal) ?? absent),
     );
-    const made = new AllowedNodes(words);
     const expected = new Set(wanted.flatMap((ordinal) => nodes.get(ordinal) ?? []));
     expect(made.count).toBe(expected.size);
     for (let node = 0; node < slots; node++)
-      assert.equal((made.bits[node >> 3] >> (node & 7)) & 1, expected.has(node) ? 1 : 0);
+      assert.equal(((made.bits[node >> 3] ?? 0) >> (node & 7)) & 1, expected.has(node) ? 1 : 0);
     expect([...made.seeds].every((node) => expected.has(node))).toBe(true);
     expect(new Set(made.seeds).size).toBe(Math.min(seedsMax, expected.size));
-    // A node gets another record.
-    const removed = ordinals[Math.floor(next() * 2_000)];
-    const node = nodes.get(removed);
-    if (node === undefined || shared.has(removed)) continue;
-    nodes.delete(removed);
-    blocks.forget(removed);
-    nodes.set(2_950 + round, node);
-    ordinals.push(2_950 + round);
+    const alone = new AllowedNodes(nodesOf(() => slots, bitmapOf(wanted), places, null));
+    expect(alone.count).toBe(wanted.filter((ordinal) => places.get(ordinal) !== absent).length);
   }
-  // Of the records in rows, nearly all are known.
-  expect(looked).toBeLessThan(ordinals.length / 2);
 });
 
 test("several graphs are searched as one", () => {

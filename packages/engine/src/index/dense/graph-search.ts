@@ -15,12 +15,12 @@ import { invariant } from "../../base/invariant.ts";
 import { attachOnce } from "../../base/shared-memory.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
-import { AllowedNodes, NodeBlocks } from "./allowed-nodes.ts";
+import { AllowedNodes } from "./allowed-nodes.ts";
 import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
 import { Graph, type SharedGraph } from "./graph.ts";
 import { efMax } from "./graph-layout.ts";
-import { nodeOf, partitionNumberOf } from "./node-map.ts";
+import { nodeOf, nodesOf, partitionNumberOf } from "./node-map.ts";
 import { walkOf } from "./walk.ts";
 
 /** The graphs of a set, as a thread knows them. */
@@ -35,8 +35,6 @@ type GraphParts = {
   readonly isAttached: boolean;
   /** Whether a node may be met whose vector key is not linked yet, or any more. */
   readonly isChanging: boolean;
-  /** Where adjacent records have adjacent nodes. Removed vector keys are forgotten by who removes them. */
-  readonly blocks: NodeBlocks;
 };
 
 /** What a thread needs to search a set of graphs as it was at a time. Can be posted to it. */
@@ -87,7 +85,6 @@ export class GraphSearch {
       isAttached: true,
       // A vector key that is linked later may be met without a place. It is in the tail that was described with the graphs.
       isChanging: true,
-      blocks: new NodeBlocks(),
     });
   }
 
@@ -141,20 +138,8 @@ export class GraphSearch {
   nodesOf(allowed: OrdinalBitmap, duplicates: DuplicateVectorsReader): AllowedNodes | null {
     const graph = this.#onlyGraph;
     if (graph === undefined) return null;
-    const graphs = this.#graphs;
-    const hasCopies = !duplicates.isEmpty;
-    const nodeOfRecord = (ordinal: number) => {
-      const vectorKey = hasCopies ? duplicates.vectorKeyOf(ordinal) : absent;
-      const place = graphs.places.get(vectorKey === absent ? ordinal : vectorKey);
-      return place === absent ? -1 : nodeOf(place);
-    };
-    const isOwn = (ordinal: number) => !hasCopies || duplicates.vectorKeyOf(ordinal) === absent;
-    return new AllowedNodes(graphs.blocks.nodesOf(() => graph.slots, allowed, nodeOfRecord, isOwn));
-  }
-
-  /** Where adjacent records have adjacent nodes. */
-  get blocks(): NodeBlocks {
-    return this.#graphs.blocks;
+    const vectorKeyOf = duplicates.isEmpty ? null : (ordinal: number) => duplicates.vectorKeyOf(ordinal);
+    return new AllowedNodes(nodesOf(() => graph.slots, allowed, this.#graphs.places, vectorKeyOf));
   }
 
   get #onlyGraph(): Graph | undefined {

@@ -65,7 +65,6 @@ export class GraphSet {
         return nodes.places.size;
       },
       isAttached: false,
-      blocks: nodes.blocks,
       get isChanging() {
         return queue.isLinking || nodes.hasKilledLater;
       },
@@ -217,8 +216,7 @@ export class GraphSet {
   }
 
   get memoryBytes(): number {
-    const { places, blocks } = this.#nodes;
-    return this.graphBytes + places.memoryBytes + blocks.memoryBytes + this.#queue.memoryBytes;
+    return this.graphBytes + this.#nodes.places.memoryBytes + this.#queue.memoryBytes;
   }
 
   /** Queues a vector key to be linked. Vector keys must ascend. */

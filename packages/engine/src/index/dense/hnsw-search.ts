@@ -197,8 +197,6 @@ export class HnswReader {
     this.chosen = "follow links";
     this.#beam = 0;
     if (k <= 0 || this.#vectors.count === 0 || allowed?.count === 0) return done([nothing]);
-    const blocks = this.#vectors.graphs?.blocks;
-    if (allowed !== null && blocks !== undefined) blocks.uses++;
     if (allowed !== null && this.#isScanned(allowed, k, options))
       return this.beginExactly([query], k, visible, vectorOf, allowed);
     const sees = allowed === null ? visible : () => seenAndAllowed(visible(), allowed);
@@ -288,11 +286,7 @@ export class HnswReader {
     const scored = graphs === undefined ? 0 : depthOf(graphs, k);
     const usual = { beam: Math.max(ef ?? this.efDefault, scored), scored };
     if (graphs === undefined || !graphs.isOne) return usual;
-    if (knownNodes(allowed, graphs, this.#moment) !== undefined) return { ...usual, unknownShare: 0 };
-    // Records are looked up once: the search that does it works for later ones, too.
-    const { blocks } = graphs;
-    const unknownShare = Math.max(0, 1 - blocks.knownCount / Math.max(1, graphs.count));
-    return { ...usual, unknownShare: unknownShare / Math.max(1, blocks.uses) };
+    return { ...usual, hasNodes: knownNodes(allowed, graphs, this.#moment) !== undefined };
   }
 
   /** Whether looking up the allowed records costs less than a sequential scan of everything. */

@@ -7,8 +7,8 @@
 import { none } from "@quiverdb/kernels/hnsw";
 import { invariant } from "../../base/invariant.ts";
 import type { Steps } from "../../base/steps.ts";
-import { absent, OrdinalMap } from "../ordinal-map.ts";
-import { NodeBlocks } from "./allowed-nodes.ts";
+import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
+import { absent, OrdinalMap, type OrdinalMapReader, pageLength } from "../ordinal-map.ts";
 import type { Graph } from "./graph.ts";
 import type { Partition } from "./partition.ts";
 
@@ -30,8 +30,6 @@ export class NodeMap {
   readonly places: OrdinalMap;
   /** By number; undefined where one was given up. */
   readonly partitions: (Partition | undefined)[] = [];
-  /** Where adjacent vector keys have adjacent nodes. */
-  readonly blocks = new NodeBlocks();
   #isHeld = false;
   /** Nodes whose vector keys were removed while a checkpoint of the graphs is written, which must not change meanwhile. */
   #killedLater: { partition: Partition; node: number }[] = [];
@@ -108,7 +106,6 @@ export class NodeMap {
       () => `the vector key ${vectorKey} is not at ${place}, where it is removed`,
     );
     this.places.delete(vectorKey);
-    this.blocks.forget(vectorKey);
     this.kill(this.partitionOf(place), nodeOf(place));
   }
 
@@ -148,4 +145,59 @@ export class NodeMap {
   checkAbsent(vectorKey: number): void {
     invariant(this.places.get(vectorKey) === absent, `the queued name ${vectorKey} is linked`);
   }
+}
+
+// ---- Which nodes do the records of a set have?
+//
+// A loop without calls, page by page: a look-up for each record takes ten times as long. That records which are neighbours have nodes which are
+// does not help: an idle graph is copied in an order of its own (node-order.ts).
+
+const noPage: Uint32Array = new Uint32Array(pageLength);
+
+/**
+ * The nodes of allowed records: a bit for each slot.
+ * @param slotsNow of the graph: other threads link more meanwhile
+ * @param places of vector keys
+ * @param vectorKeyOf the vector key of a duplicate, `absent` for others; null: there are no duplicates
+ */
+export function nodesOf(
+  slotsNow: () => number,
+  { words, firstWord }: OrdinalBitmap,
+  places: OrdinalMapReader,
+  vectorKeyOf: ((ordinal: number) => number) | null,
+): Uint32Array<ArrayBuffer> {
+  let slots = slotsNow();
+  let bits: Uint32Array<ArrayBuffer> = new Uint32Array((slots >>> 5) + 1);
+  let page: Uint32Array = noPage;
+  for (let at = 0; at < words.length; at++) {
+    const first = 32 * (firstWord + at);
+    if (at === 0 || first % pageLength === 0) page = places.pageOf(first) ?? noPage;
+    const inPage = first % pageLength;
+    // As i32: a u32 may be a double, and this takes twice as long.
+    for (let left = words[at] | 0; left !== 0; left &= left - 1) {
+      const bit = 31 - Math.clz32(left & -left);
+      let place1 = page[inPage + bit] | 0;
+      if (place1 === 0) {
+        const vectorKey = vectorKeyOf === null ? absent : vectorKeyOf(first + bit);
+        const place = vectorKey === absent ? absent : places.get(vectorKey);
+        if (place === absent) continue;
+        place1 = (place + 1) | 0;
+      }
+      const node = nodeOf(place1 - 1);
+      if (node >= slots) {
+        slots = slotsNow();
+        bits = grownFor(bits, slots, node);
+      }
+      bits[node >>> 5] |= 1 << (node & 31);
+    }
+  }
+  return bits;
+}
+
+/** Apart, because a closure in the loop, such as that of an invariant's message, would allocate in each of its turns. */
+function grownFor(bits: Uint32Array<ArrayBuffer>, slots: number, node: number): Uint32Array<ArrayBuffer> {
+  invariant(node < slots, () => `a record has node ${node} of ${slots}`);
+  const more = new Uint32Array((slots >>> 5) + 1);
+  more.set(bits);
+  return more;
 }
