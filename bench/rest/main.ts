@@ -1,10 +1,10 @@
 // What does a search through REST cost the server, compared with the least server that could answer it?
 //
-//   npm run bench rest [-- --requests 2000 --rounds 7 --records 10,2000 --warm 80000]
+//   npm run bench rest [-- --requests 4000 --rounds 7 --records 10,2000 --warm 80000]
 //
 // Two servers, each in its own process, and one client with eight connections that drives them in turns: Quiver, and node:http alone
 // (bare-server.ts) with the same bodies and answers of the same size. With ten records, all of which are found, little of the cost is the
-// search; what the same search costs in a process of its own is measured, too (embedded.ts). `--profile DIR` makes Node.js write a profile of
+// search; what the same search costs without a server takes turns with them (embedded.ts). `--profile DIR` makes Node.js write a profile of
 // the server there.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -18,7 +18,7 @@ import { untilQuiet } from "../shared/quiet.ts";
 import type { Measured, Row } from "../shared/results.ts";
 import { inTurns } from "../shared/turns.ts";
 import { base64, definitionOf, queries, questions, topK } from "./data.ts";
-import { embeddedUs } from "./embedded.ts";
+import { openEmbedded } from "./embedded.ts";
 import {
   clientOf,
   drive,
@@ -47,61 +47,62 @@ const forms: Readonly<Record<string, (vector: Float32Array) => unknown>> = {
 
 const asJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
-/** One server, and what it is asked. */
-type Side = {
-  readonly server: MeasuredServer;
-  readonly send: Send;
-  readonly path: string;
-  readonly bodies: readonly Buffer[];
-  readonly us: number[];
-};
+/** What acts in turns. @property us processor time for a request, of each turn */
+type Side = { readonly act: (requests: number) => Promise<number>; readonly us: number[] };
 
-/** Adds the microseconds of the server's processor time for a request. */
-async function turn({ server, send, path, bodies, us }: Side, requests: number): Promise<void> {
-  const before = await server.cpuMs();
-  await drive(send, path, bodies, requests);
-  us.push((((await server.cpuMs()) - before) * 1_000) / requests);
+/** A server that is asked with these bodies. To ask Quiver for its processor time takes 2.7 ms of it: so a turn has thousands of requests. */
+function asked(server: MeasuredServer, send: Send, path: string, bodies: readonly Buffer[]): Side {
+  const act = async (requests: number) => {
+    const before = await server.cpuMs();
+    await drive(send, path, bodies, requests);
+    return (((await server.cpuMs()) - before) * 1_000) / requests;
+  };
+  return { act, us: [] };
 }
 
+type Run = {
+  readonly size: number;
+  readonly form: string;
+  readonly bodyBytes: number;
+  readonly ours: Side;
+  readonly theirs: Side;
+};
+
 /** The ratios of each size and form. With the fewest records, the goals are for the way of a request without its search. */
-function rowsOf(runs: readonly Run[], searchUs: ReadonlyMap<number, number>): Row[] {
-  const medians = runs.map(({ size, form, ours, theirs }) => {
+function rowsOf(runs: readonly Run[], searches: ReadonlyMap<number, Side>): Row[] {
+  return runs.map(({ size, form, bodyBytes, ours, theirs }) => {
+    const search = searches.get(size) as Side;
+    const numbers = runs.find((run) => run.size === size && run.form === "numbers") as Run;
     const ratios = ours.us.map((us, i) => us / theirs.us[i]);
+    /** The ratio of what a request costs besides its search. */
+    const withoutSearch = (side: Side) => median(ours.us.map((us, i) => (us - search.us[i]) / side.us[i]));
     return {
       records: size,
       form,
-      bodyBytes: ours.bodies[0].length,
+      bodyBytes,
       quiverUs: median(ours.us),
-      searchUs: searchUs.get(size) as number,
+      searchUs: median(search.us),
       bareUs: median(theirs.us),
       ratio: median(ratios),
       ratioMin: Math.min(...ratios),
       ratioMax: Math.max(...ratios),
-    };
-  });
-  return medians.map((row) => {
-    const numbersUs = medians.find(
-      ({ records, form }) => records === row.records && form === "numbers",
-    )?.bareUs;
-    const ownUs = row.quiverUs - row.searchUs;
-    return {
-      ...row,
-      ratioWithoutSearch: ownUs / row.bareUs,
-      ratioToNumbers: row.quiverUs / (numbersUs ?? Number.NaN),
-      ratioToNumbersWithoutSearch: ownUs / (numbersUs ?? Number.NaN),
+      ratioWithoutSearch: withoutSearch(theirs),
+      ratioToNumbers: median(ours.us.map((us, i) => us / numbers.theirs.us[i])),
+      ratioToNumbersWithoutSearch: withoutSearch(numbers.theirs),
     };
   });
 }
-
-type Run = { readonly size: number; readonly form: string; readonly ours: Side; readonly theirs: Side };
 
 async function measure({ requests, rounds, warm, sizes, profile }: RestPlan): Promise<Measured> {
   const directory = mkdtempSync(join(tmpdir(), "quiver-bench-rest-"));
   const ends: (() => unknown)[] = [];
   try {
-    const searchUs = new Map<number, number>();
-    for (const size of sizes)
-      searchUs.set(size, await embeddedUs(join(directory, `${size}`), size, requests, rounds));
+    const searches = new Map<number, Side>();
+    for (const size of sizes) {
+      const embedded = await openEmbedded(join(directory, `${size}`), size);
+      ends.push(() => embedded.close());
+      searches.set(size, { act: embedded.search, us: [] });
+    }
 
     const flags = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
     const quiver = await startQuiver(join(directory, "served"), flags);
@@ -118,24 +119,26 @@ async function measure({ requests, rounds, warm, sizes, profile }: RestPlan): Pr
       Object.entries(forms).map(([form, formOf]): Run => {
         const bodies = questions.map((vector) => asJson({ query_vector: formOf(vector), top_k: topK }));
         const path = `/vectordb/collections/${definitionOf(size).name}/search/dense`;
-        const ours: Side = { server: quiver, send: toQuiver.send, path, bodies, us: [] };
-        const theirs: Side = { server: bare, send: toBare.send, path: "/", bodies, us: [] };
-        return { size, form, ours, theirs };
+        const ours = asked(quiver, toQuiver.send, path, bodies);
+        const theirs = asked(bare, toBare.send, "/", bodies);
+        return { size, form, bodyBytes: bodies[0].length, ours, theirs };
       }),
     );
-    const sides = runs.flatMap(({ ours, theirs }) => [ours, theirs]);
-    for (const { send, path, bodies } of sides) await drive(send, path, bodies, warm / runs.length);
+    const sides = [...searches.values(), ...runs.flatMap(({ ours, theirs }) => [ours, theirs])];
+    for (const side of sides) await side.act(warm / runs.length);
     await inTurns(
       () => sides,
       { rounds, warmUps: 0 },
-      (side) => turn(side, requests),
+      async ({ act, us }) => {
+        us.push(await act(requests));
+      },
     );
     const options = { requests, queries, rounds, warm, k: topK };
     return {
       key: "all",
       title: "What a search costs through REST",
       options,
-      rows: rowsOf(runs, searchUs),
+      rows: rowsOf(runs, searches),
     };
   } finally {
     for (const end of ends.toReversed()) await end();
@@ -146,7 +149,7 @@ async function measure({ requests, rounds, warm, sizes, profile }: RestPlan): Pr
 if (import.meta.main && !(await answerAside(measure))) {
   const { values, isKept } = readOptions(
     {},
-    { requests: "2000", rounds: "7", records: "10,2000", warm: "80000", profile: "" },
+    { requests: "4000", rounds: "7", records: "10,2000", warm: "80000", profile: "" },
   );
   const [requests, rounds, warm] = [values.requests, values.rounds, values.warm].map(Number);
   const sizes = values.records.split(",").map(Number);
