@@ -22,6 +22,10 @@ export async function serve(flags: SettingInputs["flags"], env: SettingInputs["e
   // The old generation may double before it is marked. By its own measure V8 lets it grow by a tenth, and then marks after every few requests
   // (docs/decisions/memory.md).
   setFlagsFromString("--heap-growing-percent=100");
+  // What lives in a young generation of 8 MB is so little that one thread copies it in less time than several share it out, and a request passes
+  // so many small functions that V8 must inline more of them (docs/decisions/rest-path.md, `npm run bench rest`).
+  setFlagsFromString("--no-parallel-scavenge");
+  setFlagsFromString("--max-inlined-bytecode-size-cumulative=5520");
   const server = await start(resolved);
   announce(server, resolved.config);
   await untilSignal();
