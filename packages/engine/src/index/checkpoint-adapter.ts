@@ -23,13 +23,23 @@ export interface CheckpointPlace {
   open(): Promise<{ readonly meta: CheckpointMeta; readonly state: unknown }>;
   /** Reads the images into shared memory. @throws if they are damaged */
   load(images: readonly Uint8Array[]): Promise<void>;
-  /** Writes a checkpoint in place of the one before. The images lie in shared memory and must not change until it resolves. */
-  save(meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void>;
+  /**
+   * Writes a checkpoint in place of the one before. The images lie in shared memory and must not change until it resolves.
+   * @param rowBytes see WriteCheckpoint
+   */
+  save(meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[], rowBytes?: number): Promise<void>;
   remove(): void;
 }
 
-/** Writes a checkpoint. Resolves with whether it was written; from then on the images may change again. */
-export type WriteCheckpoint = (state: unknown, images: readonly Uint8Array[]) => Promise<boolean>;
+/**
+ * Writes a checkpoint. Resolves with whether it was written; from then on the images may change again.
+ * @param rowBytes of images that consist of equal rows: the bytes of each, a multiple of 4. They take less on disk then
+ */
+export type WriteCheckpoint = (
+  state: unknown,
+  images: readonly Uint8Array[],
+  rowBytes?: number,
+) => Promise<boolean>;
 
 /** How the indexes of one kind are checkpointed. */
 export interface CheckpointAdapter<Held extends Index, State> {

@@ -15,7 +15,12 @@ import { toHex } from "../base/bytes.ts";
 import { invariant } from "../base/invariant.ts";
 import { readHead } from "../collection/head.ts";
 import { readVersion } from "../collection/versions.ts";
-import type { CheckpointAdapter, CheckpointMeta, CheckpointPlace } from "../index/checkpoint-adapter.ts";
+import type {
+  CheckpointAdapter,
+  CheckpointMeta,
+  CheckpointPlace,
+  WriteCheckpoint,
+} from "../index/checkpoint-adapter.ts";
 import type { Index } from "../index/contract.ts";
 import type { ReadTransaction } from "../storage/store.ts";
 
@@ -109,7 +114,7 @@ export class Checkpointer {
     const isWorthIt = isLast || hasNews || isShare;
     if (!isWorthIt || (!isLast && !this.#form.isIdle(index) && !isMuchWork(index, changes))) return undefined;
     this.#saving = this.#form
-      .save(index, (state, images) => this.#write(index, version(), reader, state, images), isLast)
+      .save(index, (...contents) => this.#write(index, version(), reader, contents), isLast)
       .finally(() => {
         this.#saving = undefined;
       });
@@ -120,8 +125,7 @@ export class Checkpointer {
     index: Index,
     version: number,
     reader: () => ReadTransaction,
-    state: unknown,
-    images: readonly Uint8Array[],
+    contents: Parameters<WriteCheckpoint>,
   ): Promise<boolean> {
     const hash = hashOf(reader(), version);
     if (this.#isForgotten || hash === undefined) return false;
@@ -134,7 +138,7 @@ export class Checkpointer {
       restoredBytes,
       records,
     };
-    await this.#place.save(meta, state, images);
+    await this.#place.save(meta, ...contents);
     return true;
   }
 

@@ -2,9 +2,10 @@
 //
 //   | part 0 | part 1 | ... | footer: JSON | footer's length u32 | footer's CRC-32 u32 | magic, 8 bytes |
 //
-// The footer describes the checkpoint and has, for each part, its length and the CRC-32 of every 16 MiB of it. A checkpoint is written
-// to a temporary file, synced, and then renamed. So at any moment there is the old one, the new one, or none. Checkpoints are derived
-// data: a damaged one counts as missing (invariant 5).
+// A part is stored in chunks of 4 MiB. If it consists of rows, each chunk is shuffled (shuffle.ts) and compressed by zstd. The footer
+// describes the checkpoint and has, for each part, its length and, for each chunk, the number of stored bytes and their CRC-32, which is
+// verified before they are decompressed. A checkpoint is written to a temporary file, synced, and then renamed. So at any moment there is
+// the old one, the new one, or none. Checkpoints are derived data: a damaged one counts as missing (invariant 5).
 
 import {
   closeSync,
@@ -18,22 +19,36 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { crc32 } from "node:zlib";
+import { constants, crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { failpoint } from "../base/failpoint.ts";
 import { syncDirectory } from "./data-directory.ts";
+import { shuffled, unshuffle } from "./shuffle.ts";
 
 /** Increased when the format, or what any part means, changes. */
-const formatNumber = 2;
+const formatNumber = 3;
 const magic = "QUIVERCP";
-const chunkBytes = 16 * 1024 * 1024;
+/** Larger ones save a byte of a graph's node, and take more memory. */
+const chunkBytes = 4 * 1024 * 1024;
+/** Levels above 1 save no byte of a graph. */
+const compression = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 const endBytes = 16;
 const footerBytesMax = 64 * 1024 * 1024;
 
-type Part = { readonly offset: number; readonly length: number; readonly crcs: readonly number[] };
+type Chunk = { readonly stored: number; readonly crc: number };
+type Part = {
+  readonly offset: number;
+  readonly length: number;
+  /** 0: it does not consist of rows, and is not compressed. */
+  readonly rowBytes: number;
+  readonly chunks: readonly Chunk[];
+};
 type Footer = { readonly format: number; readonly meta: unknown; readonly parts: readonly Part[] };
 
+/** Bytes of a checkpoint. If they are rows of `rowBytes`, a multiple of 4, they are in memory at a multiple of 4. */
+export type CheckpointPart = { readonly bytes: Uint8Array; readonly rowBytes?: number };
+
 /** Writes a checkpoint and makes it durable. @param meta its description, stored as JSON */
-export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uint8Array[]): void {
+export function writeCheckpoint(path: string, meta: unknown, parts: readonly CheckpointPart[]): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const unfinished = `${path}.new`;
   const file = openSync(unfinished, "w", 0o600);
@@ -41,15 +56,16 @@ export function writeCheckpoint(path: string, meta: unknown, parts: readonly Uin
     const kept: Part[] = [];
     let offset = 0;
     failpoint("checkpoint:opened");
-    for (const bytes of parts) {
-      const crcs: number[] = [];
+    for (const { bytes, rowBytes = 0 } of parts) {
+      const part = { offset, length: bytes.length, rowBytes, chunks: [] as Chunk[] };
       for (let at = 0; at < bytes.length; at += chunkBytes) {
         const chunk = bytes.subarray(at, at + chunkBytes);
-        crcs.push(crc32(chunk));
-        writeFully(file, chunk);
+        const stored = rowBytes > 0 ? zstdCompressSync(shuffled(chunk, rowBytes), compression) : chunk;
+        part.chunks.push({ stored: stored.length, crc: crc32(stored) });
+        writeFully(file, stored);
+        offset += stored.length;
       }
-      kept.push({ offset, length: bytes.length, crcs });
-      offset += bytes.length;
+      kept.push(part);
       failpoint("checkpoint:part-written");
     }
     const footer = Buffer.from(JSON.stringify({ format: formatNumber, meta, parts: kept } satisfies Footer));
@@ -132,12 +148,18 @@ export class CheckpointReader {
 
   /** Reads a part into an array of exactly its length. */
   read(part: number, into: Uint8Array): void {
-    const { offset, length, crcs } = this.#parts[part];
+    const { offset, length, rowBytes, chunks } = this.#parts[part];
     if (into.length !== length) throw new Error(`part ${part} has ${length} bytes, not ${into.length}`);
+    let position = offset;
     for (let at = 0, i = 0; at < length; at += chunkBytes, i++) {
+      const { stored, crc } = chunks[i];
       const chunk = into.subarray(at, at + chunkBytes);
-      readFully(this.#file, chunk, offset + at);
-      if (crc32(chunk) !== crcs[i]) throw new Error(`part ${part} fails its checksum at byte ${at}`);
+      const bytes = rowBytes > 0 ? Buffer.allocUnsafeSlow(stored) : chunk;
+      readFully(this.#file, bytes, position);
+      if (crc32(bytes) !== crc) throw new Error(`part ${part} fails its checksum at byte ${at}`);
+      position += stored;
+      if (rowBytes > 0)
+        unshuffle(zstdDecompressSync(bytes, { maxOutputLength: chunk.length }), rowBytes, chunk);
     }
   }
 

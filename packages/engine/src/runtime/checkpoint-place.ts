@@ -29,8 +29,13 @@ export class CheckpointOnDisk implements CheckpointPlace {
     return ask(this.#builders, checkpointLoading, { path: this.#path, images });
   }
 
-  save(meta: CheckpointMeta, state: unknown, images: readonly Uint8Array[]): Promise<void> {
-    return ask(this.#builders, checkpointWriting, { path: this.#path, meta, state, images });
+  save(
+    meta: CheckpointMeta,
+    state: unknown,
+    images: readonly Uint8Array[],
+    rowBytes?: number,
+  ): Promise<void> {
+    return ask(this.#builders, checkpointWriting, { path: this.#path, meta, state, images, rowBytes });
   }
 
   remove(): void {

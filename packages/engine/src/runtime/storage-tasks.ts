@@ -9,7 +9,7 @@ import type { CollectionDefinition } from "../collection/definition.ts";
 import { isBearable, verifyCollection } from "../collection/verify.ts";
 import type { Task } from "../index/builders.ts";
 import type { CheckpointMeta } from "../index/checkpoint-adapter.ts";
-import { CheckpointReader, writeCheckpoint } from "../process/checkpoint-file.ts";
+import { type CheckpointPart, CheckpointReader, writeCheckpoint } from "../process/checkpoint-file.ts";
 
 type Checkpoint = {
   readonly path: string;
@@ -18,14 +18,18 @@ type Checkpoint = {
   readonly state: unknown;
   /** In shared memory; they must not change until the task is done. */
   readonly images: readonly Uint8Array[];
+  /** If the images are rows: the bytes of each. */
+  readonly rowBytes?: number;
 };
 
 /** Writes a checkpoint. */
 export const checkpointWriting: Task<Checkpoint, void> = {
   name: "checkpoint writing",
   // biome-ignore lint/correctness/useYield: it is one step
-  *run({ path, meta, state, images }) {
-    writeCheckpoint(path, meta, [serialize(state), ...images]);
+  *run({ path, meta, state, images, rowBytes }) {
+    const parts: CheckpointPart[] = [{ bytes: serialize(state) }];
+    for (const bytes of images) parts.push({ bytes, rowBytes });
+    writeCheckpoint(path, meta, parts);
   },
 };
 

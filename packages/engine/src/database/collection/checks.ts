@@ -8,6 +8,7 @@ import { toHex } from "../../base/bytes.ts";
 import { Task } from "../../base/scheduler.ts";
 import { type IndexDefinitions, readIndexDefinitions } from "../../collection/apply.ts";
 import { ask } from "../../index/builders.ts";
+import type { WriteCheckpoint } from "../../index/checkpoint-adapter.ts";
 import { kindNamed } from "../../index/registry.ts";
 import type { IndexUpdater } from "../../indexing/index-updater.ts";
 import { checkpointWriting } from "../../runtime/storage-tasks.ts";
@@ -139,9 +140,9 @@ export class Checks {
     // Checks run one at a time, and the next one overwrites the file of a killed process.
     const path = `${checkpointPath(directory, kind)}.check`;
     let isWritten = false;
-    const write = async (state: unknown, images: readonly Uint8Array[]) => {
+    const write: WriteCheckpoint = async (state, images, rowBytes) => {
       const meta = { configuration, version, hash: toHex(hash) };
-      await ask(builders, checkpointWriting, { path, meta, state, images });
+      await ask(builders, checkpointWriting, { path, meta, state, images, rowBytes });
       isWritten = true;
       return false;
     };

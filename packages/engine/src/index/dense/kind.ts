@@ -103,6 +103,7 @@ function checkpointsOf(options: HnswOptions): CheckpointAdapter<HnswIndex, HnswS
           write(
             state,
             graphs.map(({ image }) => image),
+            graphs[0]?.slotBytes,
           ).then(
             (isCheckpointed) => {
               done(isCheckpointed);
