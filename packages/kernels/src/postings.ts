@@ -10,7 +10,7 @@ import { instantiateBuild } from "./loader.ts";
 /** Records that a segment has at most: their numbers have 16 bits. */
 export const segmentRecordsMax = 65_536;
 
-/** Records that are searched at a time. */
+/** Records that are looked up together in a long list, and searched at a time where there is no memory for the sums of all. */
 export const windowRecords = 4_096;
 
 /** Windows of the longest segment. */

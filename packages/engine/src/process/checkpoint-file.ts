@@ -44,6 +44,9 @@ type Part = {
 };
 type Footer = { readonly format: number; readonly meta: unknown; readonly parts: readonly Part[] };
 
+/** The file is whole, and of another program. */
+export class OtherCheckpointFormat extends Error {}
+
 /** Bytes of a checkpoint. If they are rows of `rowBytes`, a multiple of 4, they are in memory at a multiple of 4. */
 export type CheckpointPart = { readonly bytes: Uint8Array; readonly rowBytes?: number };
 
@@ -134,7 +137,7 @@ export class CheckpointReader {
     if (crc32(bytes) !== end.readUInt32LE(4)) throw new Error("the footer fails its checksum");
     const footer = JSON.parse(bytes.toString()) as Footer;
     if (footer.format !== formatNumber)
-      throw new Error(`the format is ${footer.format}, not ${formatNumber}`);
+      throw new OtherCheckpointFormat(`the format is ${footer.format}, not ${formatNumber}`);
     return footer;
   }
 

@@ -16,7 +16,8 @@
 // The top-k impact bounds are the quantized impacts of the 16th, 32nd, 64th ... greatest posting. They give a search its first
 // floor.
 //
-// A segment is searched in *windows* of 4,096 records. A long list says where each window begins and the greatest quantized impact
+// A segment has *windows* of 4,096 records: look-ups go by them, and searches where there is no memory for the sums of all records. A long
+// list says where each window begins and the greatest quantized impact
 // in it, and the greatest quantized impact in each *block* of 512 records, 0 where it has no posting there:
 //
 //   windows:   begins u32 x 17 | greatest quantized impact u8 x 16 | greatest quantized impact of a block u8 x 128

@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { VectorInput } from "@quiverdb/protocol/shapes/vector";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -24,11 +25,13 @@ import {
   ordinalKey,
   type Table,
 } from "../../collection/tables.ts";
+import { writeCheckpoint } from "../../process/checkpoint-file.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
 import { spoolFile } from "../../storage/spool-files.ts";
 import type { Writer } from "../../storage/store.ts";
 import type { Database } from "../contract.ts";
 import { openDatabase } from "../database.ts";
+import { checkpointPath } from "../updaters.ts";
 import { checkDirectory } from "./directory.ts";
 import { repairDirectory } from "./repair.ts";
 
@@ -167,6 +170,26 @@ it("[Z1] a check of undamaged data finds nothing, offline and live, and lists th
       })),
     },
   ]);
+});
+
+it("[Z1] a checkpoint of another program's format is no damage", async () => {
+  await fill();
+  const path = checkpointPath(storeDirectory(), "dense");
+  writeCheckpoint(path, {}, [{ bytes: Uint8Array.of(1) }]);
+  const whole = readFileSync(path);
+  const footerAt = whole.indexOf('{"format":3');
+  whole.write('{"format":2', footerAt);
+  writeFileSync(path, whole);
+  // A footer that fails its checksum says nothing about the format.
+  expect((await checkDirectory(directory)).findings).toMatchObject([{ kind: "checkpoint" }]);
+  whole.writeUInt32LE(crc32(whole.subarray(footerAt, -16)), whole.length - 12);
+  writeFileSync(path, whole);
+  const { findings, collections } = await checkDirectory(directory);
+  expect(findings).toEqual([]);
+  expect(collections[0].indexes_not_compared).toContainEqual({
+    index: "dense",
+    reason: expect.stringMatching(/of another definition, version or program/),
+  });
 });
 
 it("[Z1] a live check compares the dense graph, while other requests continue", async () => {

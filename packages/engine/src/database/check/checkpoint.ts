@@ -5,7 +5,7 @@
 // The check verifies the checksums of the file, restores the index from it as a start would, and removes the records that were closed
 // since. Then a dense index compares its graph with the stored vectors: codes, links, levels, and whether every node can be reached. An
 // inverted index proves its invariants, and its postings are compared with the records (index-comparison.ts). A checkpoint of another
-// configuration, or of a version that the log no longer contains, is not damage: a start does not use it.
+// configuration or format, or of a version that the log no longer contains, is not damage: a start does not use it.
 
 import { existsSync } from "node:fs";
 import { deserialize } from "node:v8";
@@ -23,7 +23,7 @@ import type { CheckpointMeta } from "../../index/checkpoint-adapter.ts";
 import type { Index } from "../../index/contract.ts";
 import type { Kind } from "../../index/kind.ts";
 import { kindNamed } from "../../index/registry.ts";
-import { CheckpointReader } from "../../process/checkpoint-file.ts";
+import { CheckpointReader, OtherCheckpointFormat } from "../../process/checkpoint-file.ts";
 import type { LmdbFile } from "../../storage/lmdb-file.ts";
 import { checkpointOf } from "../updaters.ts";
 import { differingOrdinals } from "./index-comparison.ts";
@@ -53,6 +53,7 @@ export async function checkpointProblem(
       reader.close();
     }
   } catch (error) {
+    if (error instanceof OtherCheckpointFormat) return false;
     return (error as Error).message;
   }
 }

@@ -87,7 +87,7 @@ async function checkIndexes(
 const noCheckpoint =
   "it has no checkpoint: it is small, or none was due yet. The next start builds it from the records";
 const otherCheckpoint =
-  "its checkpoint is of another definition or version. The next start does not use it, and builds the index from the records";
+  "its checkpoint is of another definition, version or program. The next start does not use it, and builds the index from the records";
 
 const ofMemory = (kind: IndexKind, problem: string): Finding => ({
   kind: "index",

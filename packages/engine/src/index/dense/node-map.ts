@@ -167,7 +167,7 @@ export function nodesOf(
   vectorKeyOf: ((ordinal: number) => number) | null,
 ): Uint32Array<ArrayBuffer> {
   let slots = slotsNow();
-  let bits: Uint32Array<ArrayBuffer> = new Uint32Array((slots >>> 5) + 1);
+  let bits: Uint32Array<ArrayBuffer> = new Uint32Array(Math.ceil(slots / 32));
   let page: Uint32Array = noPage;
   for (let at = 0; at < words.length; at++) {
     const first = 32 * (firstWord + at);
@@ -197,7 +197,7 @@ export function nodesOf(
 /** Apart, because a closure in the loop, such as that of an invariant's message, would allocate in each of its turns. */
 function grownFor(bits: Uint32Array<ArrayBuffer>, slots: number, node: number): Uint32Array<ArrayBuffer> {
   invariant(node < slots, () => `a record has node ${node} of ${slots}`);
-  const more = new Uint32Array((slots >>> 5) + 1);
+  const more = new Uint32Array(Math.ceil(slots / 32));
   more.set(bits);
   return more;
 }

@@ -1,5 +1,5 @@
 import { pageBytes } from "@quiverdb/kernels/loader";
-import { scratch } from "@quiverdb/kernels/postings";
+import { recordSumsBytes, scratch } from "@quiverdb/kernels/postings";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { expect, test, vi } from "vitest";
 import { posted } from "../../../test/index/inverted/versioned.ts";
@@ -43,6 +43,21 @@ test("allocations leave out the pages that other threads let the memory grow by,
       expect(arena.bytes.subarray(at, at + bytes).every((byte) => byte === written)).toBe(true);
     expect(arena.takenBytes).toBeLessThanOrEqual(arena.memoryBytes);
   }
+});
+
+test("sums that got their memory without candidates are not used, and those that get both are zero", () => {
+  const arena = new Arena({ memoryBytesMax: 60 * pageBytes });
+  expect(arena.reserveRecords(4_096)).toBe(true);
+  const large = arena.allocate(recordSumsBytes(65_536)) as number;
+  for (let bytes = 16 * pageBytes; bytes >= 64; bytes /= 2) while (arena.allocate(bytes) !== undefined);
+  arena.bytes.fill(1, large, large + recordSumsBytes(65_536));
+  arena.free(large);
+  // The sums fit into the gap; behind all that is allocated, there is no room for the candidates.
+  expect(arena.reserveRecords(65_536)).toBe(false);
+  expect(arena.reserveRecords(4_096)).toBe(true);
+  const from = arena.field("recordSums");
+  expect(arena.bytes.subarray(from, from + recordSumsBytes(8_192)).every((byte) => byte === 0)).toBe(true);
+  arena.check();
 });
 
 test("a slot's scratch memory is taken over, all zeros, by the next thread that has it; it grows in a range of its own", () => {

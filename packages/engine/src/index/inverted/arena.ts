@@ -149,6 +149,8 @@ export class Arena extends SegmentMemory {
   reserveRecords(records: number): boolean {
     if (records <= this.#recordsMax) return true;
     const length = Math.min(segmentRecordsMax, 2 * records);
+    // If only one of the two gets its memory, neither is used.
+    this.#recordsMax = 0;
     const sumsBytes = recordSumsBytes(length);
     if (!this.#replace("recordSums", sumsBytes) || !this.#replace("touched", candidatesBytes(length)))
       return false;

@@ -1,7 +1,7 @@
 // Long lists, several segments, merges and removals, which the small sequences of the indexes' own tests do not reach.
 
 import assert from "node:assert/strict";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { bestOf } from "../../../test/index/best-of.ts";
 import { asMap, expectSame } from "../../../test/index/reference.ts";
 import { finishAtOnce } from "../../base/steps.ts";
@@ -140,6 +140,19 @@ describe("texts", () => {
     while (texts.index.work(100_000));
     texts.index.check();
     expect([texts.index.count, texts.index.parts.segments.length]).toEqual([0, 0]);
+  });
+
+  test("where there is no memory for the sums of a segment's records, windows find the same", () => {
+    const random = randomFrom(5);
+    const texts = new Texts({ debug: true });
+    for (let ordinal = 0; ordinal < 20_000; ordinal++) texts.add(2 * ordinal, someText(random));
+    while (texts.index.work(100_000));
+    for (let ordinal = 0; ordinal < 20_000; ordinal += 9) texts.remove(2 * ordinal);
+    const reserve = vi.spyOn(texts.index.parts.segments[0].arena, "reserveRecords").mockReturnValue(false);
+    searchAll(texts);
+    expect(reserve).toHaveBeenCalled();
+    reserve.mockRestore();
+    searchAll(texts);
   });
 
   test("bounds stay above the scores however much the average length moves", () => {

@@ -1,6 +1,5 @@
 // What does a search of postings ask for?
 
-import { windowRecords } from "@quiverdb/kernels/postings";
 import type { ChosenWay } from "../kind.ts";
 import type { OrdinalSet } from "../ordinal-sets.ts";
 import type { SegmentReader } from "./segment-reader.ts";
@@ -43,12 +42,11 @@ export function explainedTermsPerStep(records: number): number {
 
 /**
  * What a search among allowed records takes, in nanoseconds, as measured. By masking: for each record, and more
- * where ordinals have gaps; for each window of a segment and term; and for each posting. By looking up: for each allowed record, and for
+ * where ordinals have gaps; and for each posting. By looking up: for each allowed record, and for
  * each term of it. Both ways: for each segment and term.
  */
 const maskRecordNs = 0.3;
 const maskGapNs = 1.7;
-const maskWindowNs = 250;
 const maskPostingNs = 1;
 const listRecordNs = 200;
 const listTermNs = 35;
@@ -66,20 +64,19 @@ export function postingCost(
   terms: readonly WeightedTerm[],
   allowedCount: number,
 ): PostingEstimate {
-  let [records, unaligned, windows, postings] = [0, 0, 0, 0];
+  let [records, unaligned, postings] = [0, 0, 0];
   for (const [i, segment] of segments.entries()) {
     records += segment.recordCount;
     // Of records whose ordinals have a gap between them, each is asked for.
     const gaps = segment.lastOrdinal - segment.firstOrdinal + 1 - segment.recordCount;
     unaligned += Math.min(segment.recordCount, 32 * gaps);
-    windows += Math.ceil(segment.recordCount / windowRecords);
     for (const { located } of terms)
       if (located.segments[i] >= 0) postings += segment.countOf(located.segments[i]);
   }
   const count = terms.length;
   const enteredNs = enterNs * segments.length * count;
   const bitsNs = maskRecordNs * records + maskGapNs * unaligned;
-  const maskNs = bitsNs + maskWindowNs * windows * count + maskPostingNs * postings;
+  const maskNs = bitsNs + maskPostingNs * postings;
   const listNs = (listRecordNs + listTermNs * count) * allowedCount;
   return { maskUs: (enteredNs + maskNs) / 1_000, listUs: (enteredNs + listNs) / 1_000 };
 }

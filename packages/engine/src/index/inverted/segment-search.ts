@@ -154,7 +154,7 @@ function scored(
 ): Candidates {
   const { arena } = segment;
   const found = { ordinals: [] as number[], scores: [] as number[] };
-  if (!enter(segment, number, search, unmasked(segment), Number.NEGATIVE_INFINITY, false)) return nothing;
+  if (!enter(segment, number, search, unmasked(segment), Number.NEGATIVE_INFINITY, null)) return nothing;
   const foundAt = arena.field("found");
   for (let from = 0; from < ordinals.length; from += foundMax) {
     const count = Math.min(foundMax, ordinals.length - from);
@@ -173,19 +173,23 @@ function scored(
   return { count: found.ordinals.length, ...found };
 }
 
-/** Writes the query to the kernel's memory. @returns whether the segment has any of the terms */
+/**
+ * Writes the query to the kernel's memory.
+ * @param hasNegative whether a weight is negative; null: records are only looked up, and nothing is added up
+ * @returns whether the segment has any of the terms
+ */
 function enter(
   segment: SegmentReader,
   number: number,
   { terms, k, formula, least }: SegmentSearch,
   mask: NonNullable<Mask>,
   floor: number,
-  hasNegative: boolean,
+  hasNegative: boolean | null,
 ): boolean {
   const { arena } = segment;
   invariant(arena.reserve(terms.length, k), "there is no memory for a search");
   // Without memory for the sums of its records, a segment is searched by windows.
-  const hasSums = arena.reserveRecords(segment.recordCount);
+  const hasSums = hasNegative !== null && arena.reserveRecords(segment.recordCount);
   const count = writeQuery(segment, number, terms);
   if (count === 0) return false;
   const { words, doubles } = arena;
