@@ -2,8 +2,9 @@
 //
 // Lines are written asynchronously and in order, many at a time: they are gathered for at most `gatherMs`, or until there are
 // `gatherCharacters` of them; a warning or an error is written at once. (A write per line cost 45 µs of processor time in two threads, a
-// tenth of a whole request. Lines of a serving thread cost the owner 3.5 µs each in pieces of 16 KiB, and 1.7 in pieces of 64.) If the reader is slower than the server (a pipe whose reader hangs, a slow disk), lines are buffered up to a
-// limit. Further lines are dropped, and a line reports their number as soon as there is room again. Requests never wait for the log.
+// tenth of a whole request. Lines of a serving thread cost the owner 3.5 µs each in pieces of 16 KiB, and 1.7 in pieces of 64.) If the reader
+// is slower than the server (a pipe whose reader hangs, a slow disk), lines are buffered up to a limit. Further lines are dropped, and a line
+// reports their number as soon as there is room again. Requests never wait for the log.
 //
 // On a terminal the lines are made readable when they are passed on; everywhere else they are JSON.
 //

@@ -41,9 +41,8 @@ export function explainedTermsPerStep(records: number): number {
 // ---- What does a search among allowed records cost, by scanning all postings and by looking these records up?
 
 /**
- * What a search among allowed records takes, in nanoseconds, as measured. By masking: for each record, and more
- * where ordinals have gaps; and for each posting. By looking up: for each allowed record, and for
- * each term of it. Both ways: for each segment and term.
+ * What a search among allowed records takes, in nanoseconds, as measured. By masking: for each record, more where ordinals have gaps, and
+ * for each posting. By looking up: for each allowed record, and for each term of it. Both ways: for each segment and term.
  */
 const maskRecordNs = 0.3;
 const maskGapNs = 1.7;

@@ -6,7 +6,8 @@
 // A thread with a reader slot cannot ask the owner for it. It lets the memory grow, which is atomic, and the new pages are its own: the
 // owner finds out when it next grows the memory, and leaves them alone. A table at the arena's beginning says which pages a slot has, so
 // that the next thread with the slot takes them over. There are two ranges: the first one is taken when a thread first searches the
-// arena, the second one when it first adds postings up, or for many terms or results. It is as large as nearly any search needs; one that needs more gets another range of twice the size, and the one before is lost until the arena goes.
+// arena, the second one when it first adds postings up, or for many terms or results. It is as large as nearly any search needs; one that
+// needs more gets another range of twice the size, and the one before is lost until the arena goes.
 //
 // Views of a shared memory stay valid when it grows, but do not cover the new part.
 
