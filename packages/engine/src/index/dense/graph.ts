@@ -102,7 +102,10 @@ export class Graph {
     this.words[header[field] / 4] = value;
   }
 
-  /** Refreshes the view of the memory, which another thread may have grown. */
+  /**
+   * Refreshes the view of the memory, which another thread may have grown. Not for each job: V8 interrupts all threads that have the memory,
+   * and each makes the buffers of all shared memories anew that it was ever posted and has not collected.
+   */
   refresh(): void {
     // Growing by zero pages makes the growth by other threads visible; only a buffer that is read afterwards has the current size.
     if (this.#isAttached) this.#memory.grow(0);

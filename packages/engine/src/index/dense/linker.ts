@@ -28,7 +28,7 @@ export class Linker {
   insert(nodes: Uint32Array, vectors: Float32Array): void {
     const graph = this.#graph;
     const { dimension } = this.#encoding;
-    graph.refresh();
+    graph.refreshIfGrown();
     nodes.forEach((node, i) => {
       graph.encode(node, this.#encoding, vectors.subarray(i * dimension, (i + 1) * dimension));
       graph.kernels.hnswInsert(graph.scratch, node, graph.levelOf(node));
@@ -37,14 +37,14 @@ export class Linker {
 
   repair(nodes: Uint32Array): void {
     const graph = this.#graph;
-    graph.refresh();
+    graph.refreshIfGrown();
     for (const node of nodes) graph.kernels.hnswRepair(graph.scratch, node, candidatesMax);
   }
 
   /** Adds links so that a beam of `ef` finds those nodes of `living` that only one list, or only the backbone, leads to. */
   reconnect(living: Uint32Array, ef: number): void {
     const graph = this.#graph;
-    graph.refresh();
+    graph.refreshIfGrown();
     const { words, kernels } = graph;
     const leading = new Uint8Array(graph.slots);
     for (const node of living) {
@@ -57,7 +57,7 @@ export class Linker {
 
   /** See copyInOrder. */
   copy(kinds: Uint8Array, to: SharedGraph, newSlots: NewSlots): void {
-    this.#graph.refresh();
+    this.#graph.refreshIfGrown();
     const copy = Graph.attach(to, 0);
     copy.refresh();
     copyInOrder(this.#graph, kinds, copy, newSlots);
@@ -68,7 +68,7 @@ export class Linker {
    * their links may be dropped. No other builder may run at the same time. Takes time in proportion to all links.
    */
   redraw(living: Uint32Array, unlinked: Uint32Array): void {
-    this.#graph.refresh();
+    this.#graph.refreshIfGrown();
     if (living.length > 0) new Backbone(this.#graph, unlinked).draw(living);
   }
 }
