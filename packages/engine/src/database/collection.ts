@@ -274,7 +274,8 @@ export class OpenCollection {
       try {
         const definitions = this.#parts.searches.indexDefinitions(view.readTxn);
         // First: if fields are declared meanwhile, the thread sees that what it got is from before.
-        const posted = { view: view.shared, definitions };
+        const shared = view.shared;
+        const posted = { view: shared, definitions, board: this.#state.indexer?.boardOf(shared) };
         const matching: PostedMatches[] = [];
         for (const filter of filters) {
           const { set, isWarned } = await deadline.task.finish(this.#parts.searches.matching(view, filter));

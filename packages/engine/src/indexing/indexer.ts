@@ -38,7 +38,8 @@ import { Task } from "../base/scheduler.ts";
 import { RecordIdCache } from "../collection/record-id-cache.ts";
 import { Visibility } from "../collection/visibility.ts";
 import type { Store } from "../storage/store.ts";
-import { type View, Views } from "../views/view.ts";
+import type { SharedBoard } from "../views/board.ts";
+import { type SharedView, type View, Views } from "../views/view.ts";
 import { Backlog, type Standing } from "./backlog.ts";
 import { Completion, ViewWaiters, type Working } from "./completion.ts";
 import { IdleCompaction } from "./idle-compaction.ts";
@@ -230,6 +231,11 @@ export class Indexer {
   /** Other threads attach again to what they search, if it has changed since. */
   refreshViews(): void {
     this.#views.refresh();
+  }
+
+  /** The board for a thread that is posted a view. */
+  boardOf(view: SharedView): SharedBoard {
+    return this.#views.boardOf(view);
   }
 
   #refreshSoon(): void {

@@ -21,9 +21,10 @@
 //
 // What is posted of a view is everything that a search of another thread depends on. It changes without a write, too: graphs grow, are
 // replaced and are measured, caches are filled, segments are merged. `refresh` compares what was posted with what would be posted now; if
-// they differ, other threads ask again. So nobody who changes an index has to announce it:
+// they differ, other threads look again: on the board, which has the numbers of the newest view (board.ts), or they ask the owner. So nobody
+// who changes an index has to announce it:
 //
-//   posted                                   changes without a write                           asked for again by
+//   posted                                   changes without a write                           looked for again by
 //   indexes: graphs, tail, cache, codes      linking, calibration, replacement, eviction       refresh
 //   indexes: beam, scanning, far score       measuring recall                                  refresh
 //   indexes: segments, dictionaries          freezing, merging                                 refresh, and the next epoch
@@ -40,7 +41,6 @@
 // it reports the status of an index: a status is never ahead of what threads search.
 
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
-import { compareBytes } from "../base/bytes.ts";
 import { EpochReader, Epochs, isBefore, type SharedEpochs } from "../base/epochs.ts";
 import { invariant } from "../base/invariant.ts";
 import { RecordIdCache } from "../collection/record-id-cache.ts";
@@ -48,6 +48,7 @@ import type { SharedVisibility, Visibility, VisibleAt } from "../collection/visi
 import type { Index } from "../index/contract.ts";
 import { kindNamed } from "../index/registry.ts";
 import type { Reader, ReadTransaction } from "../storage/store.ts";
+import { Board, isAlike, type SharedBoard } from "./board.ts";
 
 /** The indexes of a view. Kinds that the collection does not have are absent. */
 export type LiveIndexes = Readonly<Partial<Record<IndexKind, Index>>>;
@@ -159,9 +160,11 @@ export class View implements SearchedView {
     this.#withdrawn = this.#epochs.withdrawn;
   }
 
-  /** Renews it if other threads have been posted anything else than they would be now. */
-  refresh(): void {
+  /** Renews it if other threads have been posted anything else than they would be now. @returns whether it did */
+  refresh(): boolean {
+    const before = this.#withdrawn;
     if (this.#posted !== undefined) this.#renewUnless(this.#descriptors);
+    return this.#withdrawn !== before;
   }
 
   /** Other threads may still search by what they were posted of the view before this one. */
@@ -170,7 +173,7 @@ export class View implements SearchedView {
   }
 
   #renewUnless(indexes: SharedView["indexes"]): void {
-    if (this.#posted !== undefined && !isSamePosted(this.#posted, indexes)) this.renew();
+    if (this.#posted !== undefined && !isAlike(this.#posted, indexes, Object.is)) this.renew();
   }
 
   readerOf(kind: IndexKind): object | undefined {
@@ -205,6 +208,7 @@ export class View implements SearchedView {
 export class Views {
   readonly recordIds: RecordIdCache;
   #current: View | null = null;
+  readonly #board = new Board<SharedView>();
   readonly #living = new Set<View>();
   readonly #epochs: Epochs;
   /** The pins of this thread. */
@@ -295,48 +299,37 @@ export class Views {
     this.#current = view;
     this.#living.add(view);
     previous?.unpin();
+    this.#put();
     return view;
+  }
+
+  /** The board for a thread that is posted a view of these. */
+  boardOf(view: SharedView): SharedBoard {
+    return this.#board.of(view);
+  }
+
+  /** Other threads that have been posted a view find the current one. */
+  #put(): void {
+    if (this.#board.isRead && this.#current !== null) this.#board.put(this.#current.shared);
   }
 
   /** Something was declared that other threads must know for their next searches: they ask again. */
   renew(): void {
+    this.#board.clear();
     this.#current?.renew();
   }
 
-  /** Other threads ask again where what they search is, if that has changed. */
+  /** Other threads look again where what they search is, if that has changed. */
   refresh(): void {
-    this.#current?.refresh();
+    if (this.#current?.refresh() === true) this.#put();
   }
 
   /** Removes the current view, in all threads. Searches that pinned it continue. */
   withdraw(): void {
+    this.#board.clear();
     this.#epochs.withdraw();
     const previous = this.#current;
     this.#current = null;
     previous?.unpin();
   }
 }
-
-/** Whether another thread gets the same from both: the same shared memory, and equal values. */
-function isSamePosted(a: unknown, b: unknown): boolean {
-  if (Object.is(a, b)) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  if (Object.getPrototypeOf(a) !== Object.getPrototypeOf(b)) return false;
-  if (ArrayBuffer.isView(a) && ArrayBuffer.isView(b)) {
-    if (a.byteLength !== b.byteLength) return false;
-    if (a.buffer === b.buffer) return a.byteOffset === b.byteOffset;
-    // What is not shared is copied when it is posted.
-    if (a.buffer instanceof SharedArrayBuffer || b.buffer instanceof SharedArrayBuffer) return false;
-    return compareBytes(bytesOf(a), bytesOf(b)) === 0;
-  }
-  // Buffers, memories and modules are themselves alone.
-  if (!Array.isArray(a) && Object.getPrototypeOf(a) !== Object.prototype) return false;
-  const [ofA, ofB] = [Object.entries(a), Object.entries(b)];
-  return (
-    ofA.length === ofB.length &&
-    ofA.every(([key, value]) => isSamePosted(value, (b as Record<string, unknown>)[key]))
-  );
-}
-
-const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);

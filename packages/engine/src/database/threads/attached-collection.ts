@@ -2,7 +2,8 @@
 //
 // It keeps the latest view that the owner has posted. The view serves a search if it has every version that was acknowledged when the search
 // began, which one load from shared memory tells, and if nothing that it reads was freed, which pinning its epoch tells. Otherwise the
-// thread asks the owner for a newer one; searches that need the same ask once.
+// thread takes the newest view from the board (views/board.ts), and if that does not serve either, it asks the owner; searches that need the
+// same ask once.
 
 import { isQuiverError } from "@quiverdb/protocol/errors";
 import type { IndexKind } from "@quiverdb/protocol/shapes/index-definition";
@@ -20,6 +21,7 @@ import type { FilterLookUp, FoundSet } from "../../query/filter/look-up.ts";
 import type { Beam } from "../../query/plan.ts";
 import { recallTargetOf } from "../../query/recall.ts";
 import { LmdbStore } from "../../storage/lmdb.ts";
+import { readBoard } from "../../views/board.ts";
 import { AttachedView, NeedsOwner } from "./attached-view.ts";
 import {
   type Attachable,
@@ -60,6 +62,8 @@ export class AttachedCollection implements Searched<AttachedView> {
   readonly #recordIds: RecordIdCache;
   #pins: Pins | undefined;
   #view: AttachedView | undefined;
+  /** What it was made from. */
+  #posted: PostedView | undefined;
   readonly #asked = new Map<string, Promise<AttachedView>>();
   /** Of posted views that the owner still pins. */
   readonly #leases = new Set<number>();
@@ -103,11 +107,19 @@ export class AttachedCollection implements Searched<AttachedView> {
   ): AttachedView | Promise<AttachedView> {
     const wanted = this.#state.seenVersion;
     const asked = { needed, filters: filters.length === 0 ? noFilters : keyed(filters) };
-    const view = this.#view;
+    const view = this.#view?.serves(wanted, needed) ? this.#view : (this.#newest() ?? this.#view);
     if (view?.mayRemember(asked.filters.size) === false)
       throw new NeedsOwner("the filters have too many matches");
     if (view?.serves(wanted, needed) && isKnown(view, asked) && view.tryPin()) return view;
     return this.#acquire(asked, wanted, deadline);
+  }
+
+  /** The newest view, where the owner has published it for those who have been posted an earlier one. */
+  #newest(): AttachedView | undefined {
+    const known = this.#posted;
+    if (known?.board === undefined) return undefined;
+    const view = readBoard(known.board, known.view);
+    return view && this.#keep({ ...known, view });
   }
 
   async #acquire(of: Asked, wanted: number, deadline: Deadline): Promise<AttachedView> {
@@ -170,6 +182,7 @@ export class AttachedCollection implements Searched<AttachedView> {
     const view = new AttachedView(posted, this.#asking.slot, this.#pins.reader, this.#store, this.#recordIds);
     if (this.#view !== undefined) view.rememberFrom(this.#view);
     this.#view = view;
+    this.#posted = posted;
     return view;
   }
 
@@ -202,6 +215,7 @@ export class AttachedCollection implements Searched<AttachedView> {
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#view = undefined;
+    this.#posted = undefined;
     if (this.#searches > 0)
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;

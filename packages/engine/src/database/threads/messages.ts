@@ -16,6 +16,7 @@ import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { When } from "../../collection/history.ts";
 import type { SharedBitmap } from "../../index/ordinal-bitmap.ts";
 import type { SearchKind } from "../../query/plan.ts";
+import type { SharedBoard } from "../../views/board.ts";
 import type { SharedView } from "../../views/view.ts";
 import type { WriteCondition } from "../contract.ts";
 
@@ -35,6 +36,8 @@ export type PostedView = {
   readonly view: SharedView;
   /** The definitions of its indexes. */
   readonly definitions: Readonly<IndexDefinitions>;
+  /** Where later views of these indexes are found; undefined: nowhere, the owner is asked. */
+  readonly board?: SharedBoard | undefined;
 };
 
 /** The matches of a filter. `isWarned`: there are none, and the answer to a search has warnings. */

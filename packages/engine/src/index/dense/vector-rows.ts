@@ -85,6 +85,7 @@ export function rowsBytes(dimension: number, rows: number, pages = Math.ceil(row
 export type SharedVectorRows = {
   readonly layout: BlockLayout;
   readonly blocks: readonly { readonly number: number; readonly block: SharedBlock }[];
+  /** Some are empty. */
   readonly waiting: readonly Segment[];
   readonly waitingCount: number;
   readonly linkedCount: number;
@@ -154,13 +155,14 @@ export class VectorRowsView {
       known[number] = Block.attach(block, slot);
       ends[number] = block.length;
     }
-    for (const { number, end } of others.waiting)
+    const waits = others.waiting.filter(({ first, end }) => first < end);
+    for (const { number, end } of waits)
       invariant(
         end <= (ends[number] ?? 0),
         () => `rows up to ${end} of block ${number} wait, which has ${ends[number] ?? 0}`,
       );
     const map = new OrdinalMapReader(places);
-    return new VectorRowsView(metric, layout, { ...others, blocks: known }, ends, map);
+    return new VectorRowsView(metric, layout, { ...others, blocks: known, waiting: waits }, ends, map);
   }
 
   /** Whether a vector can be read here. One whose row was copied since cannot: it is read from the store. */
@@ -342,7 +344,7 @@ export class VectorRows {
     return {
       layout: this.#layout,
       blocks: this.#held.map(({ number, block }) => ({ number, block: block.shared })),
-      waiting: this.view.waiting,
+      waiting: filledUp(this.view.waiting),
       waitingCount: this.#waiting,
       linkedCount: this.#linked,
       places: this.#places.shared,
@@ -642,6 +644,16 @@ export class VectorRows {
     const { rowBits, capacity } = this.#layout;
     return { held: this.#byNumber[slot >>> rowBits] as Held, row: slot & (capacity - 1) };
   }
+}
+
+const noRows: Segment = { number: 0, first: 0, end: 0 };
+/** Segments are posted by multiples of this. */
+const postedSegments = 4;
+
+/** Segments for other threads, filled up with empty ones: a board (views/board.ts) tells numbers, and not how many there are. */
+function filledUp(segments: readonly Segment[]): Segment[] {
+  const length = postedSegments * Math.max(1, Math.ceil(segments.length / postedSegments));
+  return Array.from({ length }, (_, i) => segments[i] ?? noRows);
 }
 
 /** The segments of a block whose rows wait. */

@@ -3,6 +3,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "@quiverdb/protocol/invariant";
 import type { Filter } from "@quiverdb/protocol/shapes/filter";
+import { AttachedView } from "../../../src/database/threads/attached-view.ts";
 import { ThreadDatabase } from "../../../src/database/threads/thread-database.ts";
 import type { SearchKind } from "../../../src/query/plan.ts";
 import { Calls } from "../../../src/runtime/calls.ts";
@@ -32,6 +33,7 @@ const calls = new Calls(parentPort, {
   nested: ({ levels }: { levels: number }) => JSON.parse("[".repeat(levels) + "]".repeat(levels)),
   forwarded: () => forwarded,
   viewsAsked: () => viewsAsked,
+  viewsSearched: () => viewsSearched,
   die: () => {
     setImmediate(() => {
       throw new Error("the thread dies");
@@ -43,6 +45,15 @@ const calls = new Calls(parentPort, {
 let forwarded = 0;
 /** How often the owner was asked for a view. */
 let viewsAsked = 0;
+/** How many views were searched. */
+let viewsSearched = 0;
+const searched = new WeakSet<AttachedView>();
+const { tryPin } = AttachedView.prototype;
+AttachedView.prototype.tryPin = function (this: AttachedView): boolean {
+  if (!searched.has(this)) viewsSearched++;
+  searched.add(this);
+  return tryPin.call(this);
+};
 const call = calls.call.bind(calls);
 calls.call = (kind, ...rest) => {
   if (kind === "search") forwarded++;
