@@ -7,6 +7,7 @@
 
 // As a whole, because Node.js 20 has no such function.
 import module from "node:module";
+import { availableParallelism } from "node:os";
 import { exitCodes } from "./exit-codes.ts";
 
 // What a process cannot change of itself, so the server begins again with it, as the same process:
@@ -15,17 +16,23 @@ import { exitCodes } from "./exit-codes.ts";
 //     threshold is given (docs/decisions/memory.md).
 //   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests
 //     (docs/decisions/memory.md).
+//   - V8's helper threads, four in all, compile and collect garbage for every thread. On two cores they are as many as both can run, twice, and
+//     searches wait for a core (docs/decisions/serving-threads.md).
 const heaps = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
-const youngGeneration = "--max-semi-space-size";
+const flags = {
+  "--max-semi-space-size": 8,
+  "--v8-pool-size": Math.min(4, Math.max(1, Math.floor(availableParallelism() / 2))),
+};
 const given = `${process.execArgv.join(" ")} ${process.env.NODE_OPTIONS ?? ""}`.replaceAll("_", "-");
+const missing = Object.entries(flags).filter(([flag]) => !given.includes(flag));
 const isSet =
-  given.includes(youngGeneration) &&
+  missing.length === 0 &&
   (process.platform !== "linux" || Object.keys(heaps).every((name) => process.env[name] !== undefined));
 const isServer = process.argv[2] === "serve";
 // A channel to the parent would not survive it.
 if (isServer && !isSet && process.send === undefined) {
-  const flags = given.includes(youngGeneration) ? [] : [`${youngGeneration}=8`];
-  const args = [process.execPath, ...process.execArgv, ...flags, ...process.argv.slice(1)];
+  const added = missing.map(([flag, value]) => `${flag}=${value}`);
+  const args = [process.execPath, ...process.execArgv, ...added, ...process.argv.slice(1)];
   process.execve?.(process.execPath, args, { ...heaps, ...process.env });
 }
 const isOneFile = import.meta.filename.endsWith(".js");

@@ -69,7 +69,9 @@ export class Encoding {
   readonly #rotation: Rotation | undefined;
   /** The residual that is being encoded, padded with zeros to whole blocks. */
   readonly #values: Float64Array;
-  readonly #levels: Uint8Array;
+  /** The best levels so far, and those of the step that is tried. */
+  #levels: Uint8Array;
+  #tried: Uint8Array;
   readonly #code: Uint8Array;
   readonly #codeFloats: Float32Array;
   readonly #codeHalves: Uint16Array;
@@ -92,6 +94,7 @@ export class Encoding {
     this.codeBytes = codeBytes;
     this.queryBytes = queryBytes;
     this.#levels = new Uint8Array(padded);
+    this.#tried = new Uint8Array(padded);
     this.#code = new Uint8Array(blocks * blockBytes);
     this.#codeFloats = new Float32Array(this.#code.buffer);
     this.#codeHalves = new Uint16Array(this.#code.buffer);
@@ -190,22 +193,19 @@ export class Encoding {
 
   /** By the best of the steps, see the top. */
   #encodeLevels(length: number): void {
-    const values = this.#values;
     const { zero, steps } = this.#kind;
-    let base = length / Math.sqrt(values.length);
-    if (this.dataType === "u8") base = greatestOf(values);
-    let best = steps[0];
     let product = 0;
     if (length > 0) {
-      let bestCosine = -1;
+      const values = this.#values;
+      const base = this.dataType === "u8" ? greatestOf(values) : length / Math.sqrt(values.length);
+      let bestCosine = Number.NEGATIVE_INFINITY;
       for (const step of steps) {
-        const { cosine, product: met } = this.#fit(step * base);
-        if (cosine <= bestCosine) continue;
-        bestCosine = cosine;
-        best = step;
-        product = met;
+        const met = this.#round(step * base);
+        if (met.cosine <= bestCosine) continue;
+        bestCosine = met.cosine;
+        product = met.product;
+        [this.#levels, this.#tried] = [this.#tried, this.#levels];
       }
-      this.#round(best * base);
     } else {
       this.#levels.fill(Math.floor(zero));
     }
@@ -214,29 +214,26 @@ export class Encoding {
     this.#pack();
   }
 
-  /** How well the code by this step fits, but for a factor that is the same for all steps. */
-  #fit(step: number): { cosine: number; product: number } {
+  /** Rounds the values by this step into `#tried`; returns how well that fits, but for a factor that is the same for all steps. */
+  #round(step: number): { cosine: number; product: number } {
     const values = this.#values;
-    const { zero, least, most } = this.#kind;
+    const levels = this.#tried;
+    const { zero } = this.#kind;
+    const [low, high] = [this.#kind.least | 0, this.#kind.most | 0];
     const inverse = 1 / step;
     let product = 0;
     let squared = 0;
     for (let i = 0; i < values.length; i++) {
-      const level = Math.min(most, Math.max(least, Math.floor(values[i] * inverse + zero + 0.5)));
+      const value = values[i];
+      // The conversion truncates, and what is negative becomes the least level. To clamp integers takes less time than `Math.min` of floats.
+      const place = (value * inverse + zero + 0.5) | 0;
+      const level = place < low ? low : place > high ? high : place;
+      levels[i] = level;
       const u = level - zero;
-      product += u * values[i];
+      product += u * value;
       squared += u * u;
     }
     return { cosine: squared === 0 ? -1 : product / Math.sqrt(squared), product };
-  }
-
-  #round(step: number): void {
-    const values = this.#values;
-    const { zero, least, most } = this.#kind;
-    const inverse = 1 / step;
-    for (let i = 0; i < values.length; i++) {
-      this.#levels[i] = Math.min(most, Math.max(least, Math.floor(values[i] * inverse + zero + 0.5)));
-    }
   }
 
   /** Folds the levels as kernels/assembly/hnsw/keys.ts draws it. */
@@ -247,19 +244,13 @@ export class Encoding {
       code.set(levels);
       return;
     }
-    code.fill(0);
     const { blockValues, blockBytes } = this.#kind;
-    for (let i = 0; i < levels.length; i++) {
-      const at = Math.floor(i / blockValues) * blockBytes;
-      const place = i % blockValues;
-      const byte = place & 15;
-      const register = place >> 4;
-      if (this.dataType === "binary") code[at + byte] |= levels[i] << register;
-      else if (this.dataType === "quaternary") code[at + byte] |= levels[i] << (2 * register);
-      else {
-        code[at + 16 * (register >> 2) + byte] |= (levels[i] & 3) << (2 * (register & 3));
-        code[at + 32 + byte] |= (levels[i] >> 2) << register;
-      }
+    const [bits, ofByte] = this.dataType === "binary" ? [1, 8] : [2, 4];
+    for (let from = 0, at = 0; from < levels.length; from += blockValues, at += blockBytes) {
+      // The low two bits of an octal level are like a quaternary one, the third like a binary one.
+      const lowBytes = this.dataType === "octal" ? 32 : 16;
+      foldBits(levels, from, code, at, lowBytes, bits, ofByte, 0);
+      if (this.dataType === "octal") foldBits(levels, from, code, at + 32, 16, 1, 8, 2);
     }
   }
 
@@ -309,6 +300,27 @@ export class Encoding {
     const taken = range === null ? row : clamped(row, range);
     const scale = this.metric === "cosine" ? directionScale(taken) : 1;
     for (let i = 0; i < taken.length; i++) take(taken[i] * scale, i);
+  }
+}
+
+/** Writes `bits` bits of each level, from bit `shift` on, into `bytes` bytes: a byte has those of `ofByte` levels, which are 16 apart. */
+function foldBits(
+  levels: Uint8Array,
+  from: number,
+  code: Uint8Array,
+  at: number,
+  bytes: number,
+  bits: number,
+  ofByte: number,
+  shift: number,
+): void {
+  const mask = (1 << bits) - 1;
+  for (let byte = 0; byte < bytes; byte++) {
+    let level = from + (byte >> 4) * 16 * ofByte + (byte & 15);
+    let folded = 0;
+    for (let register = 0; register < ofByte; register++, level += 16)
+      folded |= ((levels[level] >> shift) & mask) << (bits * register);
+    code[at + byte] = folded;
   }
 }
 

@@ -219,6 +219,11 @@ export class Block {
     return row;
   }
 
+  /** Forgets all rows; their memory is used again. No other thread may have attached to them. */
+  clear(): void {
+    this.length = 0;
+  }
+
   #addPart(part: SharedArrayBuffer): void {
     this.#parts.push(part);
     for (let at = 0; at < part.byteLength; at += chunkBytes) {

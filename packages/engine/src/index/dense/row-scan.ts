@@ -30,6 +30,8 @@ type ScanRequest = {
   readonly query: Float32Array;
   /** At least 1. */
   readonly k: number;
+  /** Rows with a worse score do not matter; default: all do. */
+  readonly floor?: number;
   /** Returns the visibility test; called at the start of each step. */
   visible(): Visible;
 };
@@ -60,6 +62,8 @@ export class RowScan {
     this.#request = request;
     this.#bound = rows.metric.kernelBound(request.query, rows.layout.dimensionPadded);
     this.#uppers = new Greatest(request.k);
+    const { floor = Number.NEGATIVE_INFINITY } = request;
+    if (floor > Number.NEGATIVE_INFINITY) this.#ceiling = rows.metric.distanceCeiling(floor);
   }
 
   /** The k best, and what ties with the k-th; in f64. A step is a chunk of rows. */
@@ -124,7 +128,7 @@ export class RowScan {
       const least = -this.#uppers.floor;
       if (least < Number.POSITIVE_INFINITY) {
         const { metric } = this.#rows;
-        this.#ceiling = metric.distanceCeiling(metric.score(least));
+        this.#ceiling = Math.min(this.#ceiling, metric.distanceCeiling(metric.score(least)));
       }
     }
     if (this.#ordinals.length >= this.#sieveAt) {

@@ -127,10 +127,11 @@ function exactNeighbours({ metric: metricName, dimension, rows, queries, k }: Tr
   const count = queries.length / dimension;
   const best: Candidates[] = new Array(count).fill(nothing);
   const layout = layOutBlock(dimension, 8 * pieceBytes);
+  const block = new Block(layout);
   for (const { bytes, rowBytes, vectorKeys } of rows) {
     const pieceRows = Math.max(1, Math.floor(pieceBytes / rowBytes));
     for (let from = 0; from < vectorKeys.length; from += pieceRows) {
-      const block = new Block(layout);
+      block.clear();
       for (let row = from; row < Math.min(vectorKeys.length, from + pieceRows); row++) {
         if (vectorKeys[row] === absent) continue;
         const values = new Float32Array(bytes.buffer, bytes.byteOffset + row * rowBytes, dimension);
@@ -149,12 +150,18 @@ function exactNeighbours({ metric: metricName, dimension, rows, queries, k }: Tr
           {
             query,
             k: Math.min(k, block.length),
+            floor: floorOf(best[i], k),
             visible: () => null,
           },
         );
-        best[i] = bestOf([best[i], finishAtOnce(scan.search())], k);
+        const found = finishAtOnce(scan.search());
+        if (found.count > 0) best[i] = bestOf([best[i], found], k);
       }
     }
   }
   return best;
 }
+
+/** The score of the k-th best; minus infinity while there are fewer. */
+const floorOf = ({ count, scores }: Candidates, k: number): number =>
+  count < k ? Number.NEGATIVE_INFINITY : Math.min(...scores);
