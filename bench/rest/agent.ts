@@ -17,15 +17,22 @@ import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import type { Measured, Row } from "../shared/results.ts";
 import { definitionOf, questions, recordsOf, topK } from "./data.ts";
-import { clientOf, fill, startQuiver } from "./measured-server.ts";
+import { clientOf, fill, Refused, startQuiver } from "./measured-server.ts";
 
 const asJson = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 /** Requests that wait for an answer, at most. */
 const openMax = 256;
 
-/** Acts at its times for some seconds. @returns milliseconds of each, from when it was sent */
-async function atRate(perSecond: number, seconds: number, act: (i: number) => Promise<unknown>) {
+type Acted = { readonly ms: number[]; readonly refused: number };
+
+/** Acts at its times for some seconds. @returns milliseconds of each that was not refused, from when it was sent */
+async function atRate(
+  perSecond: number,
+  seconds: number,
+  act: (i: number) => Promise<unknown>,
+): Promise<Acted> {
   const ms: number[] = [];
+  let refused = 0;
   const running = new Set<Promise<void>>();
   const begun = performance.now();
   for (let i = 0; i < perSecond * seconds; i++) {
@@ -33,17 +40,22 @@ async function atRate(perSecond: number, seconds: number, act: (i: number) => Pr
     if (wait > 0) await sleep(wait);
     if (running.size >= openMax) await Promise.race(running);
     const sent = performance.now();
-    const one: Promise<void> = act(i).then(() => {
-      ms.push(performance.now() - sent);
-      running.delete(one);
-    });
+    const one: Promise<void> = act(i)
+      .then(
+        () => void ms.push(performance.now() - sent),
+        (error: unknown) => {
+          if (!(error instanceof Refused)) throw error;
+          refused++;
+        },
+      )
+      .finally(() => running.delete(one));
     running.add(one);
   }
   await Promise.all(running);
-  return ms;
+  return { ms, refused };
 }
 
-type Round = { readonly ms: number[]; readonly cpuMs: number; readonly recall: number };
+type Round = Acted & { readonly cpuMs: number; readonly recall: number };
 
 async function measure(
   records: number,
@@ -83,18 +95,18 @@ async function measure(
       return met / (questions.length * topK);
     };
     let written = records;
-    const round = async (isWriting: boolean): Promise<{ found: Round; wrote: number[] }> => {
+    const round = async (isWriting: boolean): Promise<{ found: Round; wrote: Acted }> => {
       await untilQuiet(server.cpuMs);
       const before = await server.cpuMs();
-      const [ms, wrote] = await Promise.all([
+      const [found, wrote] = await Promise.all([
         atRate(searches, seconds, search),
-        isWriting ? atRate(writes, seconds, () => upsert(all[written++])) : [],
+        isWriting ? atRate(writes, seconds, () => upsert(all[written++])) : { ms: [], refused: 0 },
       ]);
       const cpuMs = (await server.cpuMs()) - before;
-      return { found: { ms, cpuMs, recall: await recall() }, wrote };
+      return { found: { ...found, cpuMs, recall: await recall() }, wrote };
     };
     const [alone, beside]: [Round[], Round[]] = [[], []];
-    const wrote: number[] = [];
+    const wrote: Acted[] = [];
     for (let i = 0; i <= rounds; i++) {
       const own = await round(false);
       const both = await round(true);
@@ -102,16 +114,19 @@ async function measure(
       if (i === 0) continue;
       alone.push(own.found);
       beside.push(both.found);
-      wrote.push(...both.wrote);
+      wrote.push(both.wrote);
     }
+    const refusedOf = (of: readonly Acted[]) => of.reduce((sum, { refused }) => sum + refused, 0);
     const at = (ms: readonly number[], share: number) => quantile(Float64Array.from(ms), share);
     const rowOf = (what: string, of: readonly Round[]): Row => ({
       searches: what,
       p50Ms: median(of.map(({ ms }) => at(ms, 0.5))),
       p99Ms: median(of.map(({ ms }) => at(ms, 0.99))),
+      refused: refusedOf(of),
       recall: Math.min(...of.map(({ recall: each }) => each)),
       serverCpuShare: median(of.map(({ cpuMs }) => cpuMs / (1_000 * seconds))),
     });
+    const writeMs = wrote.flatMap(({ ms }) => ms);
     const times = (share: number) =>
       median(beside.map(({ ms }, i) => at(ms, share) / at(alone[i].ms, share)));
     return {
@@ -121,7 +136,12 @@ async function measure(
       rows: [
         rowOf("alone", alone),
         { ...rowOf("beside writes", beside), p50Times: times(0.5), p99Times: times(0.99) },
-        { searches: "the writes", p50Ms: at(wrote, 0.5), p99Ms: at(wrote, 0.99) },
+        {
+          searches: "the writes",
+          p50Ms: at(writeMs, 0.5),
+          p99Ms: at(writeMs, 0.99),
+          refused: refusedOf(wrote),
+        },
       ],
     };
   } finally {

@@ -25,6 +25,9 @@ export type MeasuredServer = {
 /** Sends one request and reads the answer to its end. @throws if the status is not in the two hundreds */
 export type Send = (path: string, body: Buffer, contentType?: string) => Promise<Buffer>;
 
+/** The server has more work than it can do. */
+export class Refused extends Error {}
+
 /** A client that keeps its connections. */
 export function clientOf(
   url: string,
@@ -50,6 +53,7 @@ export function clientOf(
           response.on("end", () => {
             const whole = Buffer.concat(chunks);
             if ((response.statusCode ?? 500) < 300) answered(whole);
+            else if (response.statusCode === 503) failed(new Refused(`${path}: ${whole}`));
             else failed(new Error(`${path}: ${response.statusCode} ${whole}`));
           });
         },
