@@ -69,7 +69,8 @@ async function measure(
   try {
     const server = await startQuiver(directory);
     ends.push(() => server.end());
-    const agent = () => new Agent({ keepAlive: true, maxSockets: openMax });
+    // Idle connections end before the server ends them (after 72 s): a request that is sent at that moment would fail.
+    const agent = () => new Agent({ keepAlive: true, maxSockets: openMax, timeout: 30_000 });
     const [reader, writer] = [clientOf(server.url, agent()), clientOf(server.url, agent())];
     ends.push(reader.end, writer.end);
     await fill(writer.send, records);
