@@ -53,7 +53,8 @@ export function clientOf(
           response.on("end", () => {
             const whole = Buffer.concat(chunks);
             if ((response.statusCode ?? 500) < 300) answered(whole);
-            else if (response.statusCode === 503) failed(new Refused(`${path}: ${whole}`));
+            else if (response.statusCode === 503 && whole.includes('"overloaded"'))
+              failed(new Refused(`${path}: ${whole}`));
             else failed(new Error(`${path}: ${response.statusCode} ${whole}`));
           });
         },

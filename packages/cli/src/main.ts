@@ -16,8 +16,8 @@ import { exitCodes } from "./exit-codes.ts";
 //     threshold is given (docs/decisions/memory.md).
 //   - The young generation of V8 grows to 32 MB twice, and then V8 marks the old one, which is hardly larger, after every few requests
 //     (docs/decisions/memory.md).
-//   - V8's helper threads, four in all, compile and collect garbage for every thread. On two cores they are as many as both can run, twice, and
-//     searches wait for a core (docs/decisions/serving-threads.md).
+//   - V8 has four helper threads, which compile and collect garbage for all others. On two cores, searches wait for a core that these have
+//     (docs/decisions/serving-threads.md).
 const heaps = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
 const flags = {
   "--max-semi-space-size": 8,
@@ -30,7 +30,8 @@ const isSet =
   (process.platform !== "linux" || Object.keys(heaps).every((name) => process.env[name] !== undefined));
 const isServer = process.argv[2] === "serve";
 // A channel to the parent would not survive it.
-if (isServer && !isSet && process.send === undefined) {
+// Windows has the function, which throws there.
+if (isServer && !isSet && process.send === undefined && process.platform !== "win32") {
   const added = missing.map(([flag, value]) => `${flag}=${value}`);
   const args = [process.execPath, ...process.execArgv, ...added, ...process.argv.slice(1)];
   process.execve?.(process.execPath, args, { ...heaps, ...process.env });

@@ -81,6 +81,13 @@ export function keepBest(ordinals: Uint32Array, scores: Float64Array, count: num
   return { count: best.ordinals.length, ...best };
 }
 
+/** The least score; infinity of none. All ties are kept, so there can be more than a call takes as arguments. */
+export function leastOf({ scores }: Scored): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (const score of scores) if (score < least) least = score;
+  return least;
+}
+
 function kthGreatest(scores: Float64Array, count: number, k: number): number {
   const greatest = new Greatest(Math.min(k, count));
   for (let i = 0; i < count; i++) greatest.offer(scores[i]);

@@ -112,7 +112,7 @@ function numbersOf(posted: unknown, like: unknown): number[] | undefined {
 export function isAlike(a: unknown, b: unknown, isEqual: (a: number, b: number) => boolean): boolean {
   if (typeof a === "number" && typeof b === "number") return isEqual(a, b);
   if (Array.isArray(a) && Array.isArray(b))
-    return a.length === b.length && a.every((each, i) => isAlike(each, b[i], isEqual));
+    return a.length === b.length && !a.some((_, i) => !isAlike(a[i], b[i], isEqual));
   // Buffers, memories and modules are themselves alone.
   if (!isPlain(a) || !isPlain(b)) return Object.is(a, b) || isSameArray(a, b);
   const [keys, others] = [Object.keys(a), Object.keys(b)];

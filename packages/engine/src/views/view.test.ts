@@ -3,6 +3,7 @@ import { EpochReader } from "../base/epochs.ts";
 import { Visibility, visibleAt } from "../collection/visibility.ts";
 import type { Index } from "../index/contract.ts";
 import { MemoryStore } from "../storage/memory.ts";
+import { readBoard } from "./board.ts";
 import { type View, Views } from "./view.ts";
 
 const store = new MemoryStore([]);
@@ -146,4 +147,20 @@ test("a reader that has died holds nothing back, and indexes are told", () => {
   expect([views.oldestVersion, told, released - before]).toEqual([2, [2], 1]);
   expect(() => views.abandon(0)).toThrow("its own pins");
   expect(view.version).toBe(2);
+});
+
+test("later views are on the board until something is declared or the view is withdrawn", () => {
+  const views = new Views(() => undefined, 1);
+  const visibility = new Visibility((free) => views.retire(free));
+  const known = published(views, visibility, 1).shared;
+  const board = views.boardOf(known);
+  expect(readBoard(board, known)).toEqual(known);
+  const second = published(views, visibility, 2);
+  expect(readBoard(board, known)).toEqual(second.shared);
+  views.renew();
+  expect(readBoard(board, known)).toBeUndefined();
+  const again = views.boardOf(second.shared);
+  expect(readBoard(again, known)).toEqual(second.shared);
+  views.withdraw();
+  expect(readBoard(again, known)).toBeUndefined();
 });

@@ -305,7 +305,10 @@ export class Views {
 
   /** The board for a thread that is posted a view of these. */
   boardOf(view: SharedView): SharedBoard {
-    return this.#board.of(view);
+    const board = this.#board.of(view);
+    // To post a view can renew it, and the board can have been empty.
+    this.#put();
+    return board;
   }
 
   /** Other threads that have been posted a view find the current one. */

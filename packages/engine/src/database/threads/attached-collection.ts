@@ -107,19 +107,24 @@ export class AttachedCollection implements Searched<AttachedView> {
   ): AttachedView | Promise<AttachedView> {
     const wanted = this.#state.seenVersion;
     const asked = { needed, filters: filters.length === 0 ? noFilters : keyed(filters) };
-    const view = this.#view?.serves(wanted, needed) ? this.#view : (this.#newest() ?? this.#view);
+    const view = this.#view?.serves(wanted, needed)
+      ? this.#view
+      : (this.#newest(wanted, needed) ?? this.#view);
     if (view?.mayRemember(asked.filters.size) === false)
       throw new NeedsOwner("the filters have too many matches");
     if (view?.serves(wanted, needed) && isKnown(view, asked) && view.tryPin()) return view;
     return this.#acquire(asked, wanted, deadline);
   }
 
-  /** The newest view, where the owner has published it for those who have been posted an earlier one. */
-  #newest(): AttachedView | undefined {
+  /** The view on the board, if it serves such a search. */
+  #newest(wanted: number, needed: readonly IndexKind[]): AttachedView | undefined {
     const known = this.#posted;
     if (known?.board === undefined) return undefined;
     const view = readBoard(known.board, known.view);
-    return view && this.#keep({ ...known, view });
+    if (view === undefined) return undefined;
+    const posted = { ...known, view };
+    const newest = this.#made(posted);
+    return newest.serves(wanted, needed) ? this.#keep(newest, posted) : undefined;
   }
 
   async #acquire(of: Asked, wanted: number, deadline: Deadline): Promise<AttachedView> {
@@ -158,7 +163,7 @@ export class AttachedCollection implements Searched<AttachedView> {
       if (this.#isClosing) throw new NeedsOwner("the collection is being closed");
       const isSearchable = kinds.every((kind) => posted.view.indexes[kind] !== undefined);
       if (!isSearchable) throw new NeedsOwner("an index cannot be searched in other threads");
-      const view = this.#keep(posted);
+      const view = this.#keep(this.#made(posted), posted);
       for (const [i, key] of [...filters.keys()].entries()) {
         const { set, isWarned } = matching[i];
         view.remember(key, { set: OrdinalBitmap.attach(set), isWarned });
@@ -174,12 +179,15 @@ export class AttachedCollection implements Searched<AttachedView> {
     if (this.#leases.delete(lease)) this.#asking.release(lease);
   }
 
-  #keep(posted: PostedView): AttachedView {
+  #made(posted: PostedView): AttachedView {
     const { epochs } = posted.view;
     const table = tableNumber(epochs);
     if (this.#pins?.table !== table)
       this.#pins = { table, reader: new EpochReader(epochs, this.#asking.slot) };
-    const view = new AttachedView(posted, this.#asking.slot, this.#pins.reader, this.#store, this.#recordIds);
+    return new AttachedView(posted, this.#asking.slot, this.#pins.reader, this.#store, this.#recordIds);
+  }
+
+  #keep(view: AttachedView, posted: PostedView): AttachedView {
     if (this.#view !== undefined) view.rememberFrom(this.#view);
     this.#view = view;
     this.#posted = posted;

@@ -34,7 +34,7 @@ export type Attachable = {
 /** A view as it is posted. */
 export type PostedView = {
   readonly view: SharedView;
-  /** The definitions of its indexes. */
+  /** The definitions of its indexes, and of those of later views on the board: an index that joins makes another shape. */
   readonly definitions: Readonly<IndexDefinitions>;
   /** Where later views of these indexes are found; undefined: nowhere, the owner is asked. */
   readonly board?: SharedBoard | undefined;

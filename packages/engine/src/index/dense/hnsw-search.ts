@@ -13,6 +13,7 @@
 import { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
 import { finishAtOnce, type Steps } from "../../base/steps.ts";
+import { leastOf } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Metric } from "../../vector/metric.ts";
 import { bestOf, type Candidates, nothing, seenAndAllowed, type Visible } from "../contract.ts";
@@ -341,7 +342,7 @@ export class HnswReader {
         if (options.ef !== undefined || !this.#isFar(query, best)) return best;
         // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
         // better result appears.
-        const floor = Math.min(...best.scores);
+        const floor = leastOf(best);
         if (floor === floorBefore) return best;
         floorBefore = floor;
         if (longerBeam(beam) > beamOfScan(this.#vectors.dimension, graphs.count)) return null;
@@ -390,7 +391,7 @@ export class HnswReader {
       const isExhausted = graphs.search(query, beam, enough, seesVectorKey, absent, vectorKeys);
       if (vectorKeys.length >= enough || (isExhausted && vectorKeys.length >= k)) {
         const best = this.#rescoring.best(query, vectorKeys, isSorted ? wanted : vectorKeys.length, k, read);
-        const floor = Math.min(...best.scores);
+        const floor = leastOf(best);
         if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
         floorBefore = floor;
       } else if (isExhausted) return null;
@@ -454,7 +455,7 @@ export class HnswReader {
       if (!isAll && !(isFull && vectorKeys.length >= wanted)) return null;
       const best = this.#rescoring.best(query, vectorKeys, Math.min(wanted, vectorKeys.length), k, read);
       // The allowed vectors may all be far from the query, where links lead to the nearest of them only by chance.
-      const floor = Math.min(...best.scores);
+      const floor = leastOf(best);
       if (isAll || ef !== undefined || floor === floorBefore || !this.#isFar(query, best)) return best;
       floorBefore = floor;
     }

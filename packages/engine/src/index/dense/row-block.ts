@@ -221,6 +221,7 @@ export class Block {
 
   /** Forgets all rows; their memory is used again. No other thread may have attached to them. */
   clear(): void {
+    for (const states of this.states) states.fill(waiting);
     this.length = 0;
   }
 

@@ -3,7 +3,7 @@
 // A scan is exact although its pass over the rows computes in f32. Let D be the exact (f64) distance of a row. The
 // kernel's f32 value bounds it, lower <= D <= upper (the bound is proven in vector/ and kernels/rounding). Let U be the
 // k-th least `upper` among visible rows so far: k rows with D <= U exist, so a row whose lower bound, and thus D, gives a
-// worse score than U cannot be among the k best, nor tie with the k-th. All others are candidates; at the end those
+// worse score than U cannot be among the k best, nor tie with the k-th. Where a floor is asked for, U is at most its distance. All others are candidates; at the end those
 // that the final U leaves are computed exactly. Where f32 overflows, the kernel's value is infinite or NaN (a finite value
 // proves that no partial sum overflowed): such rows are candidates always.
 //
@@ -30,7 +30,7 @@ type ScanRequest = {
   readonly query: Float32Array;
   /** At least 1. */
   readonly k: number;
-  /** Rows with a worse score do not matter; default: all do. */
+  /** Rows with a worse score do not matter, and may or may not be found; default: all matter. */
   readonly floor?: number;
   /** Returns the visibility test; called at the start of each step. */
   visible(): Visible;
@@ -66,7 +66,7 @@ export class RowScan {
     if (floor > Number.NEGATIVE_INFINITY) this.#ceiling = rows.metric.distanceCeiling(floor);
   }
 
-  /** The k best, and what ties with the k-th; in f64. A step is a chunk of rows. */
+  /** The k best, and what ties with the k-th, of those that are not below the floor; in f64. A step is a chunk of rows. */
   *search(): Steps<Candidates> {
     const { metric, blocks } = this.#rows;
     for (const { number, first, end } of this.#segments) {

@@ -7,6 +7,7 @@ import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { release } from "../../base/bytes.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { finishAtOnce } from "../../base/steps.ts";
+import { leastOf } from "../../base/top-k.ts";
 import { squaredNorm } from "../../vector/exact.ts";
 import { bytesOfFloats } from "../../vector/floats.ts";
 import { metrics } from "../../vector/metric.ts";
@@ -163,5 +164,5 @@ function exactNeighbours({ metric: metricName, dimension, rows, queries, k }: Tr
 }
 
 /** The score of the k-th best; minus infinity while there are fewer. */
-const floorOf = ({ count, scores }: Candidates, k: number): number =>
-  count < k ? Number.NEGATIVE_INFINITY : Math.min(...scores);
+const floorOf = (best: Candidates, k: number): number =>
+  best.count < k ? Number.NEGATIVE_INFINITY : leastOf(best);
