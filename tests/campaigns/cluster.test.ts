@@ -1,4 +1,4 @@
-// A short form of tests/campaigns/cluster.ts: each kind of fault, and some twice.
+// A short form of tests/campaigns/cluster.ts: each kind of fault.
 
 import { expect, test } from "vitest";
 import { seed } from "../seed.ts";
@@ -11,7 +11,7 @@ test.skipIf(missing !== null)(
   async () => {
     const seen = await clusterCampaign({
       seed,
-      faults: 20,
+      faults: 15,
       writers: 3,
       readers: 3,
       shards: 3,

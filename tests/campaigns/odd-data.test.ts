@@ -1,5 +1,5 @@
-// A short form of tests/campaigns/odd-data.ts: every kind of odd data with every metric, half of the pairs with `auto` and half with f32, one
-// order of arrival each. With so few rows searches mostly scan all vectors, so every sixth kind is also tested by one metric with enough rows
+// A short form of tests/campaigns/odd-data.ts: every kind of odd data with two of the three metrics, one with `auto` and one with f32, one order
+// of arrival each. With so few rows searches mostly scan all vectors, so every sixth kind is also tested by one metric with enough rows
 // that graphs are searched.
 
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
@@ -35,12 +35,12 @@ test.each(metricNames)(
     let cases = 0;
     for (const [half, type] of (["auto", "f32"] as const).entries())
       cases += await campaign({
-        kinds: kinds.filter((_, i) => (i + parity) % 2 === half),
+        kinds: kinds.filter((_, i) => (i + parity) % metricNames.length === half),
         metrics: [metric],
         types: [type],
         scale: 0.3,
       });
-    expect(cases).toBeGreaterThan(75);
+    expect(cases).toBeGreaterThan(50);
   },
   600_000,
 );
