@@ -8,6 +8,7 @@
 //   answered     the server decided; sending it again would get the same response
 
 import { type ErrorCode, type ErrorDetails, errorKinds, QuiverError } from "@quiverdb/protocol/errors";
+import type { Answer } from "./exchange.ts";
 
 export type Fate = "refused" | "unanswered" | "answered";
 
@@ -76,7 +77,7 @@ export function quiverError(
 }
 
 /** The failure for a response with a status outside 200 to 299. `body` is its text, empty for HEAD. */
-export function failureOfAnswer(response: Response, body: string, request: string, now: number): Failure {
+export function failureOfAnswer(response: Answer, body: string, request: string, now: number): Failure {
   const { status } = response;
   const retryAfterMs = parseRetryAfter(response.headers.get("retry-after"), now);
   const own = parseErrorBody(body);
@@ -101,7 +102,7 @@ export function failureOfAnswer(response: Response, body: string, request: strin
 }
 
 /** The failure of a HEAD request, whose response has no body and therefore no code. */
-export function failureOfHead(response: Response, request: string, now: number): Failure {
+export function failureOfHead(response: Answer, request: string, now: number): Failure {
   const { status } = response;
   const code = status === 404 ? "vector_not_found" : fallbackCode(status);
   const error = quiverError(code, status, `${request} was answered with status ${status}.`, { status });
@@ -148,7 +149,7 @@ function adviceFor(reason: string | undefined): string {
 }
 
 /** The failure of a successful response with an unexpected body. */
-export function failureOfBody(response: Response, body: string, request: string): Failure {
+export function failureOfBody(response: Answer, body: string, request: string): Failure {
   const type = response.headers.get("content-type") ?? "no content type";
   const error = quiverError(
     "internal",

@@ -23,6 +23,7 @@ import {
 } from "./answer.ts";
 import { endpoints } from "./endpoint-list.ts";
 import type { AnswerOf, OperationName } from "./endpoints.ts";
+import { type Answer, type Exchange, type Sent, systemExchange } from "./exchange.ts";
 import { checkFilters, jsonText } from "./json.ts";
 import { jsonForm } from "./json-form.ts";
 import {
@@ -53,7 +54,7 @@ export type ClientOptions = {
   url?: string | URL | readonly (string | URL)[];
   /** API key, admin key or session token, sent as bearer key. */
   apiKey?: string;
-  /** A function like the global `fetch`, for proxies and the like. */
+  /** A function like the global `fetch`, for proxies and the like. Default: the global `fetch`, and node:http in Node.js. */
   fetch?: typeof globalThis.fetch;
   /** Milliseconds for one request including all retries. Default 60,000. */
   timeoutMs?: number;
@@ -118,6 +119,7 @@ export class HttpTransport implements Transport {
   readonly #options: ClientOptions;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof globalThis.fetch;
+  readonly #exchange: Exchange;
 
   /** @throws unknown_field for an unknown option */
   constructor(options: ClientOptions) {
@@ -135,6 +137,7 @@ export class HttpTransport implements Transport {
     this.#headers = requestHeaders(options);
     // Looked up on each call, so that a global fetch that is replaced later is used.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    this.#exchange = options.fetch ?? systemExchange();
   }
 
   /** The address that requests go to. */
@@ -147,11 +150,12 @@ export class HttpTransport implements Transport {
   }
 
   request<R extends OperationName>(route: R, parts: RequestParts = {}): Promise<AnswerOf<R>> {
-    return this.#send(endpoints[route], parts, decodeJson) as Promise<AnswerOf<R>>;
+    return this.#send(endpoints[route], parts, this.#answering(parts), decodeJson) as Promise<AnswerOf<R>>;
   }
 
   text(route: OperationName, parts: RequestParts = {}): Promise<string> {
-    return this.#send(endpoints[route], parts, async (response) => ({ value: await response.text() }));
+    const decode = async (answer: Answer) => ({ value: await answer.text() });
+    return this.#send(endpoints[route], parts, this.#answering(parts), decode);
   }
 
   open(route: OperationName, parts: RequestParts = {}): Promise<Response> {
@@ -160,15 +164,21 @@ export class HttpTransport implements Transport {
 
   /** The same for an endpoint that is no operation. */
   openEndpoint(endpoint: Endpoint, parts: RequestParts = {}): Promise<Response> {
-    return this.#send(endpoint, parts, async (response) => ({ value: response }));
+    return this.#send(endpoint, parts, this.#fetch, async (response) => ({ value: response }));
+  }
+
+  /** How a request is sent whose answer is read at once. */
+  #answering({ upload }: RequestParts): Exchange {
+    return upload === undefined ? this.#exchange : this.#fetch;
   }
 
   async close(): Promise<void> {}
 
-  async #send<T>(
+  async #send<A extends Answer, T>(
     endpoint: Endpoint,
     parts: RequestParts,
-    decode: (response: Response, request: string) => Promise<Outcome<T>>,
+    exchange: (url: URL, sent: Sent) => Promise<A>,
+    decode: (answer: A, request: string) => Promise<Outcome<T>>,
   ): Promise<T> {
     checkCallOptions(parts.call);
     let url = this.#address(endpoint.path, parts);
@@ -178,12 +188,8 @@ export class HttpTransport implements Transport {
     try {
       for (;;) {
         const used = this.#current;
-        const outcome = await this.#attempt(
-          url,
-          request,
-          this.#init(endpoint, parts, patience.signal),
-          decode,
-        );
+        const sent = this.#sent(endpoint, parts, patience.signal);
+        const outcome = await this.#attempt(url, request, sent, exchange, decode);
         if (!("failure" in outcome)) return outcome.value;
         patience.check(request);
         const { error, fate } = outcome.failure;
@@ -208,18 +214,19 @@ export class HttpTransport implements Transport {
     }
   }
 
-  async #attempt<T>(
+  async #attempt<A extends Answer, T>(
     url: URL,
     request: string,
-    init: RequestInit,
-    decode: (response: Response, request: string) => Promise<Outcome<T>>,
+    sent: Sent,
+    exchange: (url: URL, sent: Sent) => Promise<A>,
+    decode: (answer: A, request: string) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
     try {
-      const response = await this.#fetch(url, init);
+      const response = await exchange(url, sent);
       this.#positions.note(response.headers.get(positionHeader));
       if (response.ok) return await decode(response, request);
       const now = this.runtime.now();
-      if (init.method === "HEAD") return { failure: failureOfHead(response, request, now) };
+      if (sent.method === "HEAD") return { failure: failureOfHead(response, request, now) };
       return { failure: failureOfAnswer(response, await response.text(), request, now) };
     } catch (thrown) {
       return { failure: failureOfFetch(thrown, request, url) };
@@ -237,18 +244,18 @@ export class HttpTransport implements Transport {
     return url;
   }
 
-  #init(
+  #sent(
     { method }: Endpoint,
     { body, contentType, upload, headers, call }: RequestParts,
     signal: AbortSignal,
-  ): RequestInit {
+  ): Sent {
     const { idempotencyKey: key } = call ?? {};
     const once: Record<string, string> = key === undefined ? {} : { "idempotency-key": key };
     const own = { ...this.#headers, ...this.#positions.header, ...once, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
       // A streamed body needs `duplex: "half"`, which the types do not declare.
-      return { ...init, body: upload(), duplex: "half" } as RequestInit;
+      return { ...init, body: upload(), duplex: "half" } as unknown as Sent;
     }
     if (body === undefined) return { method, signal, headers: own };
     if (!(body instanceof Uint8Array)) checkFilters(body);
@@ -371,7 +378,7 @@ class Patience {
   }
 }
 
-async function decodeJson(response: Response, request: string): Promise<Outcome<unknown>> {
+async function decodeJson(response: Answer, request: string): Promise<Outcome<unknown>> {
   if (response.status === 204 || request.startsWith("HEAD ")) return { value: undefined };
   const text = await response.text();
   // The export is a stream of JSON lines; to read them one by one, use `Collection.export`.
