@@ -1,7 +1,7 @@
 // How does a program access a Quiver server?
 //
-// Runs wherever fetch exists: Node.js, browsers, Deno, Bun, workers. What every database can do is in database.ts; here is what only a
-// server has: its health, its keys and sessions, and its audit log.
+// Runs wherever fetch exists: Node.js (there by node:http), browsers, Deno, Bun, workers. What every database can do is in database.ts; here
+// is what only a server has: its health, its keys and sessions, and its audit log.
 
 import { QuiverError } from "@quiverdb/protocol/errors";
 import type { AuditList } from "@quiverdb/protocol/shapes/audit";
