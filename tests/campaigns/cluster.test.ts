@@ -11,7 +11,7 @@ test.skipIf(missing !== null)(
   async () => {
     const seen = await clusterCampaign({
       seed,
-      faults: 15,
+      faults: 18,
       writers: 3,
       readers: 3,
       shards: 3,

@@ -1,5 +1,6 @@
 // Which way does a request take in Node.js?
 
+import { type AddressInfo, createServer } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { answer, type Step, scriptedServer } from "../test/scripted-server.ts";
 import { createClient } from "./client.ts";
@@ -67,5 +68,58 @@ describe("a request", () => {
       code: "connection_failed",
       details: { reason: "ECONNRESET" },
     });
+  });
+
+  it("whose answer stops in its middle ends with its deadline, or with the caller's signal", async () => {
+    const stuck: Step = (_, response) => {
+      response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
+      response.write('{"collections":');
+    };
+    await using server = await scriptedServer(stuck, stuck);
+    const client = createClient({ url: server.url, retries: 0 });
+    await expect(client.listCollections({ timeoutMs: 100 })).rejects.toMatchObject({
+      details: { reason: "timeout" },
+    });
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(new Error("the caller's reason")), 100);
+    const { signal } = controller;
+    await expect(client.listCollections({ signal })).rejects.toThrow("the caller's reason");
+  });
+
+  it("is answered by a server that refuses a large body without reading it", async () => {
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      const body = JSON.stringify({ error: { code: "body_too_large", message: "too large", details: {} } });
+      socket.once("data", () => {
+        socket.pause();
+        socket.write(
+          `HTTP/1.1 413 Payload Too Large\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`,
+        );
+        setTimeout(() => socket.end(body), 50);
+        setTimeout(() => socket.destroy(), 150);
+      });
+    });
+    await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const client = createClient({ url: `http://127.0.0.1:${port}`, retries: 0 });
+      const search = client.collection("c").search.text({ query: "q".repeat(30_000_000) });
+      await expect(search).rejects.toMatchObject({ code: "body_too_large", status: 413 });
+    } finally {
+      server.close();
+    }
+  });
+
+  it("that may have been done is not repeated elsewhere, and one that the server does not answer ends", async () => {
+    const location = "http://127.0.0.1:1/elsewhere";
+    const switched: Step = (_, response) => {
+      response.writeHead(101, { upgrade: "other", connection: "upgrade" });
+      response.end();
+    };
+    await using server = await scriptedServer(answer(303, undefined, { location }), switched);
+    const client = createClient({ url: server.url, retries: 0 });
+    await expect(client.createCollection({ name: "c" })).rejects.toMatchObject({ status: 303 });
+    await expect(client.listCollections()).rejects.toMatchObject({ details: { reason: "ECONNRESET" } });
+    expect(server.received.length).toBe(2);
   });
 });

@@ -26,19 +26,43 @@ export type Answer = {
 /** @throws what `fetch` throws, or an error of the system */
 export type Exchange = (url: URL, sent: Sent) => Promise<Answer>;
 
-/** What the program had as `fetch` when it loaded this module. One that replaces it, as tests do, is used. */
-const firstFetch = globalThis.fetch;
-
 /** The exchange of this program. */
 export function systemExchange(): Exchange {
+  // Looked up on each call, so that a global fetch that was replaced is used, as by tests.
   const byFetch: Exchange = (url, sent) => globalThis.fetch(url, sent);
   const byNode = nodeExchange(byFetch);
   return byNode === undefined
     ? byFetch
-    : (url, sent) => (globalThis.fetch === firstFetch ? byNode : byFetch)(url, sent);
+    : (url, sent) => (isNodes(globalThis.fetch) ? byNode : byFetch)(url, sent);
 }
 
-type Http = typeof import("node:http");
+/** Whether this is the `fetch` of Node.js: a function that loads undici. */
+const isNodes = (fetch: unknown): boolean => typeof fetch === "function" && /undici/i.test(String(fetch));
+
+/** What is used of node:http, and of node:https, whose types a browser's program does not have. */
+type Http = {
+  request(url: URL, options: Omit<Sent, "body">, onResponse: (response: Incoming) => void): Outgoing;
+};
+type Outgoing = {
+  on(event: "error", listener: (error: Error) => void): void;
+  on(event: "close", listener: () => void): void;
+  on(event: "socket", listener: (socket: Socket) => void): void;
+  end(body?: Uint8Array): void;
+  destroy(error: Error): void;
+};
+type Socket = {
+  readonly connecting: boolean;
+  once(event: "connect" | "secureConnect" | "close", listener: () => void): void;
+};
+type Incoming = {
+  readonly statusCode?: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  setEncoding(encoding: "utf8"): void;
+  on(event: "data", listener: (piece: string) => void): void;
+  on(event: "error", listener: (error: Error) => void): void;
+  on(event: "end", listener: () => void): void;
+  destroy(): void;
+};
 
 /** Undefined where the program does not run in Node.js, or in one before 22.3. */
 function nodeExchange(byFetch: Exchange): Exchange | undefined {
@@ -50,33 +74,68 @@ function nodeExchange(byFetch: Exchange): Exchange | undefined {
   if (http === undefined || https === undefined) return undefined;
   return async (url, sent) => {
     const answer = await answerOf(url.protocol === "https:" ? https : http, url, sent);
-    return isRedirect(answer) ? byFetch(url, sent) : answer;
+    return isRepeated(answer, sent) ? byFetch(url, sent) : answer;
   };
 }
 
-const isRedirect = ({ status, headers }: Answer): boolean =>
-  status >= 300 && status < 400 && headers.get("location") !== null;
+/** Whether a redirect says that the request was not done, or doing it again changes nothing. */
+const isRepeated = ({ status, headers }: Answer, { method }: Sent): boolean =>
+  headers.get("location") !== null &&
+  (status === 307 || status === 308 || (status >= 300 && status < 400 && /^(GET|HEAD)$/.test(method)));
+
+/** As long as `fetch` waits for a connection. */
+const connectMs = 10_000;
+
+/** With a code as `fetch` and the system have it (answer.ts). */
+const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
 /** The global agent of node:http keeps connections for 5 idle seconds, the server for 72: it does not end one that is just used again. */
-const answerOf = (http: Http, url: URL, { body, ...options }: Sent): Promise<Answer> =>
+const answerOf = (http: Http, url: URL, sent: Sent): Promise<Answer> =>
   new Promise((answered, failed) => {
-    const request = http.request(url, options, (response) => {
+    const { method, body, signal } = sent;
+    const length: Record<string, string> =
+      body === undefined ? {} : { "content-length": String(body.byteLength) };
+    const headers = { "user-agent": "node", ...sent.headers, "accept-encoding": "identity", ...length };
+    let isAnswered = false;
+    const request = http.request(url, { method, headers, signal }, (response) => {
+      isAnswered = true;
       let text = "";
       response.setEncoding("utf8");
-      response.on("data", (piece: string) => {
-        text += piece;
+      response.on("data", (piece) => {
+        try {
+          text += piece;
+        } catch (error) {
+          // No string can be so long.
+          failed(error);
+          response.destroy();
+        }
       });
       response.on("error", failed);
       response.on("end", () => {
-        const { statusCode: status = 0, headers } = response;
+        const { statusCode: status = 0, headers: own } = response;
         answered({
           ok: status >= 200 && status < 300,
           status,
-          headers: { get: (name) => headers[name]?.toString() ?? null },
-          text: async () => text,
+          headers: { get: (name) => own[name]?.toString() ?? null },
+          text: async () => (text.startsWith("\ufeff") ? text.slice(1) : text),
         });
       });
     });
-    request.on("error", failed);
+    request.on("socket", (socket) => {
+      if (!socket.connecting) return;
+      const late = failure("UND_ERR_CONNECT_TIMEOUT", `no connection within ${connectMs / 1_000} s`);
+      const timer = setTimeout(() => request.destroy(late), connectMs);
+      const stop = () => clearTimeout(timer);
+      socket.once(url.protocol === "https:" ? "secureConnect" : "connect", stop);
+      socket.once("close", stop);
+    });
+    // A server that refuses a body without reading it has answered, although writing fails.
+    request.on("error", (error) => {
+      if (!isAnswered || signal.aborted) failed(error);
+    });
+    // Without an error, where the server switches protocols.
+    request.on("close", () => {
+      if (!isAnswered) failed(failure("ECONNRESET", "the connection was closed without an answer"));
+    });
     request.end(body);
   });

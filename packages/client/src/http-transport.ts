@@ -417,7 +417,7 @@ function parseUrl(given: string | URL): URL {
 
 function requestHeaders({ apiKey, headers }: ClientOptions): Record<string, string> {
   const all: Record<string, string> = { accept: "application/json" };
-  for (const [name, value] of Object.entries(headers ?? {})) all[name.toLowerCase()] = value;
+  for (const [name, value] of Object.entries(headers ?? {})) all[name.toLowerCase()] = String(value).trim();
   // A key that was read from a file often ends with a line break.
   const key = apiKey?.trim();
   if (key === undefined || key === "") return all;

@@ -227,6 +227,18 @@ test("[O13] a thread finds what the owner finds with a filter, asks once for a f
     }
   };
   await unasked(thread, compareAll);
+  // A filter that is new to the thread makes it ask, the first time.
+  let searched = 0;
+  await vi.waitUntil(
+    async () => {
+      const before = await asked();
+      const filter = { n: { gte: 2 + searched++ / 1_000 } };
+      for (let i = 0; i < 2; i++)
+        await thread.ask("c", "dense", { query_vector: vector(), top_k: 8, filter });
+      return (await asked()) === before + 1;
+    },
+    { timeout: 60_000, interval: 20 },
+  );
   const once = await asked();
   expect(await thread.calls.call("forwarded", {})).toBe(0);
   // What is wrong with a filter is the owner's to say.
