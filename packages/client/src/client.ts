@@ -1,6 +1,6 @@
 // How does a program access a Quiver server?
 //
-// Runs wherever fetch exists: Node.js (there by node:http), browsers, Deno, Bun, workers. What every database can do is in database.ts; here
+// Runs wherever fetch exists: Node.js (there by Node's http), browsers, Deno, Bun, workers. What every database can do is in database.ts; here
 // is what only a server has: its health, its keys and sessions, and its audit log.
 
 import { QuiverError } from "@quiverdb/protocol/errors";

@@ -2,7 +2,7 @@
 //
 // By the global `fetch`, wherever there is one. In Node.js, `fetch` costs 485 µs of processor time for a search, and V8 keeps all that belongs
 // to a request until a full collection (each has entries in FinalizationRegistries, which a collection of the young generation takes for
-// used): with 8 requests at a time, such collections took 23 ms, twice a second. node:http takes 203 µs, and 0.5 ms for a collection
+// used): with 8 requests at a time, such collections took 23 ms, twice a second. Node's http takes 203 µs, and 0.5 ms for a collection
 // (docs/decisions/rest-path.md).
 //
 // Streams in either direction go through `fetch` everywhere, and so do redirected requests.
@@ -39,7 +39,7 @@ export function systemExchange(): Exchange {
 /** Whether this is the `fetch` of Node.js: a function that loads undici. */
 const isNodes = (fetch: unknown): boolean => typeof fetch === "function" && /undici/i.test(String(fetch));
 
-/** What is used of node:http, and of node:https, whose types a browser's program does not have. */
+/** What is used of Node's http, and of Node's https, whose types a browser's program does not have. */
 type Http = {
   request(url: URL, options: Omit<Sent, "body">, onResponse: (response: Incoming) => void): Outgoing;
 };
@@ -69,8 +69,8 @@ function nodeExchange(byFetch: Exchange): Exchange | undefined {
   // Deno and Bun, and workers of some hosts, have parts of Node.js, and name themselves.
   if (globalThis.navigator?.userAgent?.startsWith("Node.js/") !== true) return undefined;
   const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
-  const http = process?.getBuiltinModule?.("node:http") as Http | undefined;
-  const https = process?.getBuiltinModule?.("node:https") as Http | undefined;
+  const http = process?.getBuiltinModule?.("http") as Http | undefined;
+  const https = process?.getBuiltinModule?.("https") as Http | undefined;
   if (http === undefined || https === undefined) return undefined;
   return async (url, sent) => {
     const answer = await answerOf(url.protocol === "https:" ? https : http, url, sent);
@@ -89,7 +89,7 @@ const connectMs = 10_000;
 /** With a code as `fetch` and the system have it (answer.ts). */
 const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
-/** The global agent of node:http keeps connections for 5 idle seconds, the server for 72: it does not end one that is just used again. */
+/** The global agent of Node's http keeps connections for 5 idle seconds, the server for 72: it does not end one that is just used again. */
 const answerOf = (http: Http, url: URL, sent: Sent): Promise<Answer> =>
   new Promise((answered, failed) => {
     const { method, body, signal } = sent;

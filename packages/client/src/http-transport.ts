@@ -54,7 +54,7 @@ export type ClientOptions = {
   url?: string | URL | readonly (string | URL)[];
   /** API key, admin key or session token, sent as bearer key. */
   apiKey?: string;
-  /** A function like the global `fetch`, for proxies and the like. Default: the global `fetch`, and node:http in Node.js. */
+  /** A function like the global `fetch`, for proxies and the like. Default: the global `fetch`, and Node's http in Node.js. */
   fetch?: typeof globalThis.fetch;
   /** Milliseconds for one request including all retries. Default 60,000. */
   timeoutMs?: number;
