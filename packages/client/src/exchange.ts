@@ -24,20 +24,7 @@ export type Answer = {
 };
 
 /** @throws what `fetch` throws, or an error of the system */
-export type Exchange = (url: URL, sent: Sent) => Promise<Answer>;
-
-/** The exchange of this program. */
-export function systemExchange(): Exchange {
-  // Looked up on each call, so that a global fetch that was replaced is used, as by tests.
-  const byFetch: Exchange = (url, sent) => globalThis.fetch(url, sent);
-  const byNode = nodeExchange(byFetch);
-  return byNode === undefined
-    ? byFetch
-    : (url, sent) => (isNodes(globalThis.fetch) ? byNode : byFetch)(url, sent);
-}
-
-/** Whether this is the `fetch` of Node.js: a function that loads undici. */
-const isNodes = (fetch: unknown): boolean => typeof fetch === "function" && /undici/i.test(String(fetch));
+export type Exchange<A extends Answer = Answer> = (url: URL, sent: Sent) => Promise<A>;
 
 /** What is used of Node's http, and of Node's https, whose types a browser's program does not have. */
 type Http = {
@@ -64,15 +51,23 @@ type Incoming = {
   destroy(): void;
 };
 
-/** Undefined where the program does not run in Node.js, or in one before 22.3. */
-function nodeExchange(byFetch: Exchange): Exchange | undefined {
+/**
+ * The exchange of this program: by Node's http, but where the program does not run in Node.js, or in one before 22.3, or has another `fetch`
+ * than that of Node.js, as in tests.
+ * @param byFetch by the global `fetch` that there is at each call
+ */
+export function systemExchange(byFetch: Exchange): Exchange {
   // Deno and Bun, and workers of some hosts, have parts of Node.js, and name themselves.
-  if (globalThis.navigator?.userAgent?.startsWith("Node.js/") !== true) return undefined;
+  if (globalThis.navigator?.userAgent?.startsWith("Node.js/") !== true) return byFetch;
+  const nodesFetch = globalThis.fetch;
+  // A function that loads undici.
+  if (!/undici/i.test(String(nodesFetch))) return byFetch;
   const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
   const http = process?.getBuiltinModule?.("http") as Http | undefined;
   const https = process?.getBuiltinModule?.("https") as Http | undefined;
-  if (http === undefined || https === undefined) return undefined;
+  if (http === undefined || https === undefined) return byFetch;
   return async (url, sent) => {
+    if (globalThis.fetch !== nodesFetch) return byFetch(url, sent);
     const answer = await answerOf(url.protocol === "https:" ? https : http, url, sent);
     return isRepeated(answer, sent) ? byFetch(url, sent) : answer;
   };
@@ -123,8 +118,9 @@ const answerOf = (http: Http, url: URL, sent: Sent): Promise<Answer> =>
     });
     request.on("socket", (socket) => {
       if (!socket.connecting) return;
-      const late = failure("UND_ERR_CONNECT_TIMEOUT", `no connection within ${connectMs / 1_000} s`);
-      const timer = setTimeout(() => request.destroy(late), connectMs);
+      const giveUp = () =>
+        request.destroy(failure("UND_ERR_CONNECT_TIMEOUT", `no connection within ${connectMs / 1_000} s`));
+      const timer = setTimeout(giveUp, connectMs);
       const stop = () => clearTimeout(timer);
       socket.once(url.protocol === "https:" ? "secureConnect" : "connect", stop);
       socket.once("close", stop);

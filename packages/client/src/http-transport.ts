@@ -137,7 +137,7 @@ export class HttpTransport implements Transport {
     this.#headers = requestHeaders(options);
     // Looked up on each call, so that a global fetch that is replaced later is used.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-    this.#exchange = options.fetch ?? systemExchange();
+    this.#exchange = options.fetch ?? systemExchange(this.#fetch);
   }
 
   /** The address that requests go to. */
@@ -177,7 +177,7 @@ export class HttpTransport implements Transport {
   async #send<A extends Answer, T>(
     endpoint: Endpoint,
     parts: RequestParts,
-    exchange: (url: URL, sent: Sent) => Promise<A>,
+    exchange: Exchange<A>,
     decode: (answer: A, request: string) => Promise<Outcome<T>>,
   ): Promise<T> {
     checkCallOptions(parts.call);
@@ -218,7 +218,7 @@ export class HttpTransport implements Transport {
     url: URL,
     request: string,
     sent: Sent,
-    exchange: (url: URL, sent: Sent) => Promise<A>,
+    exchange: Exchange<A>,
     decode: (answer: A, request: string) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
     try {
@@ -254,7 +254,7 @@ export class HttpTransport implements Transport {
     const own = { ...this.#headers, ...this.#positions.header, ...once, ...headers };
     if (upload !== undefined) {
       const init = { method, signal, headers: { ...own, "content-type": "application/octet-stream" } };
-      // A streamed body needs `duplex: "half"`, which the types do not declare.
+      // Only `fetch` gets it (#answering). A streamed body needs `duplex: "half"`, which the types do not declare.
       return { ...init, body: upload(), duplex: "half" } as unknown as Sent;
     }
     if (body === undefined) return { method, signal, headers: own };
