@@ -87,7 +87,7 @@ export function failureOfAnswer(response: Answer, body: string, request: string,
     // A newer server may have codes that this client does not know; the message keeps the original code.
     const details = known ? own.details : { ...own.details, code: own.code };
     const error = quiverError(code, status, own.message, details);
-    return { error, fate: refusals.has(code) ? "refused" : "answered", retryAfterMs };
+    return { error, fate: fateOf(code, details), retryAfterMs };
   }
   const code = fallbackCode(status);
   const type = response.headers.get("content-type") ?? "no content type";
@@ -99,6 +99,12 @@ export function failureOfAnswer(response: Answer, body: string, request: string,
     { status, content_type: type, body: excerpt(body) },
   );
   return { error, fate: errorKinds[code].retryable ? "unanswered" : "answered", retryAfterMs };
+}
+
+function fateOf(code: ErrorCode, details: ErrorDetails): Failure["fate"] {
+  // A node says so when the cluster's log did not answer it. Another one may reach the log.
+  if (code === "log_unavailable") return details.applied === "no" ? "refused" : "unanswered";
+  return refusals.has(code) ? "refused" : "answered";
 }
 
 /** The failure of a HEAD request, whose response has no body and therefore no code. */

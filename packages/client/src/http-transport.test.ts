@@ -183,6 +183,22 @@ describe("retries", () => {
     expect(server.received).toHaveLength(1);
   });
 
+  it("repeat what a node's log did not take, and an upsert of which that is not known", async () => {
+    const unavailable = (applied: string) =>
+      answer(503, { error: { code: "log_unavailable", message: "", details: { applied } } });
+    const written = answer(200, {});
+    await using server = await scriptedServer(
+      ...[unavailable("no"), unavailable("unknown"), written],
+      ...[unavailable("no"), unavailable("unknown")],
+    );
+    const { client } = patientClient(server.url);
+    await client.collection("c").upsert({ id: "a" });
+    expect(server.received).toHaveLength(3);
+    const made = client.request("createCollection", { body: {} });
+    expect((await errorOf(made)).details).toEqual({ applied: "unknown" });
+    expect(server.received).toHaveLength(5);
+  });
+
   it("wait as long as Retry-After asks, in seconds or as a date", async () => {
     const date = new Date(1_700_000_000_000 + 7_000 + 3_000).toUTCString();
     await using server = await scriptedServer(
