@@ -20,17 +20,15 @@ const recordsPerRead = 32;
 /** Records that are looked for at a time. */
 const pieceLength = 128;
 
-/** Records of a piece whose vectors are in memory, with the vector keys of those. */
-class Held {
-  readonly records = new Uint32Array(pieceLength);
-  readonly vectorKeys = new Uint32Array(pieceLength);
-  count = 0;
-
-  push(record: number, vectorKey: number): void {
-    this.records[this.count] = record;
-    this.vectorKeys[this.count++] = vectorKey;
-  }
-}
+/**
+ * Records of a piece whose vectors are in memory, with the vector keys of those and their distances to one query. A piece is compared without a
+ * pause, so that all scans of a thread use the same arrays: to make them took longer than to compare a hundred records.
+ */
+const held = {
+  records: new Uint32Array(pieceLength),
+  vectorKeys: new Uint32Array(pieceLength),
+  distances: new Float64Array(pieceLength),
+};
 
 export class AllowedScan {
   readonly #vectors: SearchedVectors;
@@ -42,8 +40,6 @@ export class AllowedScan {
   readonly #visible: () => Visible;
   readonly #vectorOf: VectorReader | undefined;
   readonly #best: readonly BestSoFar[];
-  readonly #held = new Held();
-  readonly #distances = new Float64Array(pieceLength);
 
   /**
    * @param queries vectors of `dimension` finite values, borrowed
@@ -69,7 +65,9 @@ export class AllowedScan {
     this.#ordinals = ordinals.subarray(0, firstFrom(ordinals, vectors.last + 1));
     this.#visible = visible;
     this.#vectorOf = vectorOf;
-    this.#best = queries.map((query) => new BestSoFar(vectors.metric.exactDistance(query), k));
+    this.#best = queries.map(
+      (query) => new BestSoFar(vectors.metric.exactDistance(query), k, this.#ordinals.length),
+    );
   }
 
   /** The results of each query. The index may change between two steps. */
@@ -90,8 +88,7 @@ export class AllowedScan {
   /** Compares the records from one place to another in the list; returns how many vectors were read. */
   #comparePiece(from: number, end: number, visible: Visible): number {
     const { duplicates, directionless } = this.#vectors;
-    const held = this.#held;
-    held.count = 0;
+    let count = 0;
     let read = 0;
     for (let i = from; i < end; i++) {
       const record = this.#ordinals[i];
@@ -99,24 +96,27 @@ export class AllowedScan {
       if (copied === absent && duplicates.isHeadless(record)) continue;
       if (visible !== null && !visible(record)) continue;
       const vectorKey = copied === absent ? record : copied;
-      if (this.#rows.has(vectorKey)) held.push(record, vectorKey);
-      else if (vectorKey === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
+      if (this.#rows.has(vectorKey)) {
+        held.records[count] = record;
+        held.vectorKeys[count++] = vectorKey;
+      } else if (vectorKey === directionless) this.#take(record, new Float32Array(this.#vectors.dimension));
       else if (this.#graphs?.has(vectorKey)) {
         this.#take(record, readVector(record, this.#vectorOf));
         read++;
       }
     }
-    this.#compareHeld(held);
+    this.#compareHeld(count);
     return read;
   }
 
-  #compareHeld({ records, vectorKeys, count }: Held): void {
+  #compareHeld(count: number): void {
     if (count === 0) return;
+    const { records, vectorKeys, distances } = held;
     const { metric } = this.#vectors;
     for (const [i, query] of this.#queries.entries()) {
-      this.#rows.distancesOf(query, vectorKeys, count, this.#distances);
+      this.#rows.distancesOf(query, vectorKeys, count, distances);
       for (let j = 0; j < count; j++) {
-        let distance = this.#distances[j];
+        let distance = distances[j];
         // The thread that owns the vector has copied its row meanwhile.
         if (Number.isNaN(distance))
           distance = this.#best[i].distanceTo(readVector(records[j], this.#vectorOf), 0);

@@ -21,15 +21,19 @@ const ordinalsPerRead = 128;
 /** The best results of one query among the vectors that are compared one by one. */
 export class BestSoFar {
   readonly #k: number;
-  readonly #ordinals = new Growable(Uint32Array);
-  readonly #scores = new Growable(Float64Array);
+  readonly #ordinals: Growable<Uint32Array>;
+  readonly #scores: Growable<Float64Array>;
   readonly distanceTo: ExactDistance;
   #keepAt: number;
 
-  constructor(distanceTo: ExactDistance, k: number) {
+  /** @param takenMax vectors that are compared at most, if that is known */
+  constructor(distanceTo: ExactDistance, k: number, takenMax?: number) {
     this.distanceTo = distanceTo;
     this.#k = k;
     this.#keepAt = Math.max(4_096, 2 * k);
+    const capacity = takenMax && Math.min(takenMax, this.#keepAt);
+    this.#ordinals = new Growable(Uint32Array, capacity);
+    this.#scores = new Growable(Float64Array, capacity);
   }
 
   take(ordinal: number, score: number): void {
