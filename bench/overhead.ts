@@ -30,11 +30,11 @@ import {
   upsertItems,
 } from "./engines/quiver.ts";
 import { answerAside, measuredAside } from "./shared/child.ts";
-import { median } from "./shared/figures.ts";
+import { median, overRounds } from "./shared/figures.ts";
 import { readOptions } from "./shared/options.ts";
 import { publish } from "./shared/publish.ts";
 import type { Row } from "./shared/results.ts";
-import { compare, inProcess, type Search, usOf } from "./shared/turns.ts";
+import { compare, inProcess, type Search } from "./shared/turns.ts";
 import { shapeNamed, shapeOf } from "./sparse/shapes.ts";
 import { type ReadSet, subjectNamed } from "./subjects.ts";
 import { titles } from "./text/data.ts";
@@ -182,8 +182,8 @@ async function measure({ name, rows, rounds, queries }: Plan): Promise<Row> {
     return {
       search: title,
       records: count,
-      engineUs: usOf(players[0]),
-      indexUs: usOf(players[1]),
+      ...overRounds("engineUs", engineUs),
+      ...overRounds("indexUs", indexUs),
       moreUs: median(engineUs.map((us, i) => us - indexUs[i])),
       moreAtBestUs: Math.min(...engineUs) - Math.min(...indexUs),
     };

@@ -18,9 +18,33 @@ const chartPath = "images/growth.svg";
 
 const link = (benchmark: string): string => `[${benchmark}](../bench/results/${benchmark}.json)`;
 const bold = (row: Row, name = shortName(row)): string => (isOurs(row) ? `**${name}**` : name);
-const figure = (row: Row | undefined, name: string, as: (value: number) => string): string =>
-  row?.[name] === undefined ? "-" : as(num(row, name));
+
+type Format = (value: number) => string;
+type Column = readonly [title: string, name: string, as: Format];
+
+/** With the least and the greatest of the rounds, where they are recorded. */
+function figure(row: Row | undefined, name: string, as: Format): string {
+  if (row?.[name] === undefined) return "-";
+  const [min, max] = ["Min", "Max"].map((end) => row[name.replace(/(?=@|$)/, end)]);
+  const spread = min === undefined ? "" : ` [${as(Number(min))}–${as(Number(max))}]`;
+  return `${as(num(row, name))}${spread}`;
+}
+
+/** A line for each row: what it is, and its figures. */
+const figures = (
+  [what, nameOf]: readonly [title: string, nameOf: (row: Row) => string],
+  columns: readonly Column[],
+  rows: readonly Row[],
+): string =>
+  table(
+    [what, ...columns.map(([title]) => title)],
+    rows.map((row) => [nameOf(row), ...columns.map(([, name, as]) => figure(row, name, as))]),
+  );
+
+const tenths = (value: number): string =>
+  value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const hundredths = (value: number): string => value.toFixed(2);
+const recordsOf = ({ options }: Run): string => whole(num(options, "rows"));
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 // Servers
@@ -29,7 +53,9 @@ const recalls = [0.95, 0.99] as const;
 
 /** p50 and p99. */
 function latency(row: Row | undefined): string {
-  return row === undefined ? "-" : `${hundredths(num(row, "p50Ms"))} / ${hundredths(num(row, "p99Ms"))}`;
+  return row === undefined
+    ? "-"
+    : `${figure(row, "p50Ms", hundredths)} / ${figure(row, "p99Ms", hundredths)}`;
 }
 
 const pointOf = ({ points = [] }: Run, server: Row, share: number, wanted: number, clients: number) =>
@@ -41,24 +67,78 @@ const pointOf = ({ points = [] }: Run, server: Row, share: number, wanted: numbe
       each.clients === clients,
   );
 
+const rate = (row: Row | undefined): string =>
+  row === undefined ? "-" : `${figure(row, "perSecond", whole)} / ${figure(row, "p99Ms", hundredths)}`;
+
 function serverTable(run: Run): string {
-  const titles = recalls.flatMap((recall) => [`${recall}: CPU ms`, "p50 / p99 ms", "8 clients, a second"]);
+  const titles = recalls.flatMap((recall) => [
+    `${recall}: CPU ms`,
+    "p50 / p99 ms",
+    "8 clients: a second / p99 ms",
+  ]);
   const rows = run.rows.map((server) => {
     const cells = recalls.flatMap((recall) => {
       const [one, eight] = [1, 8].map((clients) => pointOf(run, server, 1, recall, clients));
       if (one === undefined) return ["not reached", "-", "-"];
-      return [figure(one, "cpuMs", ms), latency(one), figure(eight, "perSecond", whole)];
+      return [figure(one, "cpuMs", ms), latency(one), rate(eight)];
     });
     return [bold(server), ...cells];
   });
-  return `${run.title}, its first ${whole(num(run.options, "rows"))} records:\n\n${table(["server", ...titles], rows)}\n`;
+  return `${run.title}, its first ${recordsOf(run)} records:\n\n${table(["server", ...titles], rows)}\n`;
 }
 
 const serversSection = (runs: readonly Run[]): string => `## Servers
 
-Each server's own public client sends the queries, on the cores of the server, with the narrowest beam that reaches a recall of 0.95, then 0.99. CPU time and latency are those of one client; the last column is the rate of 8 clients. The last row is a baseline: a server that only parses the body.
+Each server's own public client sends the queries, on the cores of the server, with the narrowest beam that reaches a recall of 0.95, then 0.99. CPU time and latency are those of one client; with 8 clients, the rate and p99. The last row is a baseline: a server that only parses the body.
 
 ${runs.map(serverTable).join("\n")}`;
+
+// REST
+
+function restTable(): string {
+  const [run] = stored("rest");
+  if (run === undefined) return "";
+  const columns: Column[] = [
+    ["records", "records", whole],
+    ["Quiver", "quiverUs", whole],
+    ["its search", "searchUs", whole],
+    ["bare", "bareUs", whole],
+    ["ratio", "ratio", hundredths],
+    ["ratio without search", "ratioWithoutSearch", hundredths],
+    ["to bare with numbers", "ratioToNumbersWithoutSearch", hundredths],
+  ];
+  return `A search with a vector of 768 numbers: CPU µs of the server for each request. Bare is node:http alone, which parses the same body. Without search: the time of the same search in process is subtracted first; the last column then divides by bare with numbers.
+
+${figures(["vector as", ({ form }) => String(form)], columns, run.rows)}
+`;
+}
+
+function agentTable(): string {
+  const [run] = stored("agent");
+  if (run === undefined) return "";
+  const { options, rows } = run;
+  const nameOf = (row: Row): string => {
+    const name = row.recall === undefined ? String(row.searches) : `searches ${row.searches}`;
+    return Number(row.refused) > 0 ? `${name}: **overloaded**` : name;
+  };
+  const shareOf = (row: Row): number => {
+    const perSecond = num(options, row.recall === undefined ? "writes" : "searches");
+    return num(row, "refused") / (perSecond * num(options, "seconds") * num(options, "rounds"));
+  };
+  const shown = rows.map((row) => ({ ...row, refusedShare: shareOf(row) }));
+  const columns: Column[] = [
+    ["p50 ms", "p50Ms", tenths],
+    ["p99 ms", "p99Ms", tenths],
+    ["p99 / alone", "p99Times", tenths],
+    ["recall", "recall", (value) => value.toFixed(3)],
+    ["server's cores", "serverCpuShare", hundredths],
+    ["refused", "refusedShare", percent],
+  ];
+  return `An agent's loop: ${options.searches} searches a second, alone and beside ${options.writes} single upserts a second, from ${whole(num(options, "records"))} records of 768 numbers on. Recall is the least of all rounds. Overloaded: the server refused requests, because this machine could not carry the load; the latencies are those of its queue.
+
+${figures(["requests", nameOf], columns, shown)}
+`;
+}
 
 // In process
 
@@ -66,7 +146,7 @@ ${runs.map(serverTable).join("\n")}`;
 const rivalCell = (rival: Row | undefined, at: string, times: number): string =>
   rival === undefined
     ? "none reached it"
-    : `${ms(num(rival, `cpuMs${at}`))} ${shortName(rival)} (${times.toFixed(2)})`;
+    : `${figure(rival, `cpuMs${at}`, ms)} ${shortName(rival)} (${times.toFixed(2)})`;
 
 function denseTable(runs: readonly Run[]): string {
   const rows = runs.map((run) => [
@@ -83,14 +163,15 @@ function denseTable(runs: readonly Run[]): string {
 }
 
 /** How many times the cost of one row that of another is: as recorded, with more digits, where the former is what multiples are of. */
-const timesOf = (row: Row, of: Row, at: string): number =>
-  Number(of[`times${at}`] ?? 1) === 1 && row[`times${at}`] !== undefined
-    ? num(row, `times${at}`)
-    : num(row, `cpuMs${at}`) / num(of, `cpuMs${at}`);
+function timesOf(row: Row, of: Row, cost: string): number {
+  const times = cost.replace("cpuMs", "times");
+  return Number(of[times] ?? 1) === 1 && row[times] !== undefined
+    ? num(row, times)
+    : num(row, cost) / num(of, cost);
+}
 
-/** The whole engine and the index alone beside the best rival. @param at "" where all searches are exact */
-function wholeRow(title: string, { rows }: Run, at: string): string[] {
-  const cost = `cpuMs${at}`;
+/** The whole engine and the index alone beside the best rival. */
+function wholeRow(title: string, { rows }: Run, cost: string, as: Format = ms): string[] {
   const own = rows.find(isWhole);
   const alone = least(
     rows.filter((row) => isOurs(row) && !isWhole(row)),
@@ -98,26 +179,25 @@ function wholeRow(title: string, { rows }: Run, at: string): string[] {
   );
   const rival = least(rows.filter(isRival), cost);
   const times = (row: Row | undefined): string =>
-    row?.[cost] === undefined || rival === undefined ? "" : ` (${timesOf(rival, row, at).toFixed(2)})`;
+    row?.[cost] === undefined || rival === undefined ? "" : ` (${timesOf(rival, row, cost).toFixed(2)})`;
   return [
     title,
-    `${figure(own, cost, ms)}${times(own)}`,
-    `${figure(alone, cost, ms)}${times(alone)}`,
-    rival === undefined ? "-" : `${ms(num(rival, cost))} ${shortName(rival)}`,
+    `${figure(own, cost, as)}${times(own)}`,
+    `${figure(alone, cost, as)}${times(alone)}`,
+    rival === undefined ? "-" : `${figure(rival, cost, as)} ${shortName(rival)}`,
   ];
 }
 
 function inProcessSection(dense: readonly Run[], sparse: readonly Run[], text: readonly Run[]): string {
   const short = stored("short").find(({ key }) => key === "dense");
-  const records = (run: Run): string => whole(num(run.options, "rows"));
   const rows = [
     ...(short === undefined
       ? []
       : recalls.map((recall) =>
-          wholeRow(`dense at ${recall}, glove100, ${records(short)}`, short, `@${recall}`),
+          wholeRow(`dense at ${recall}, glove100, ${recordsOf(short)}`, short, `cpuMs@${recall}`),
         )),
-    ...sparse.map((run) => wholeRow(`sparse, exact, ${run.key}, ${records(run)}`, run, "")),
-    ...text.map((run) => wholeRow(`text, ${run.key}, ${records(run)}`, run, "")),
+    ...sparse.map((run) => wholeRow(`sparse, exact, ${run.key}, ${recordsOf(run)}`, run, "cpuMs")),
+    ...text.map((run) => wholeRow(`text, ${run.key}, ${recordsOf(run)}`, run, "cpuMs")),
   ];
   return `## In process
 
@@ -128,8 +208,57 @@ ${table(["search", "whole engine", "index alone", "best rival"], rows)}
 The dense index alone, on each data set:
 
 ${denseTable(dense)}
+${overheadTable()}`;
+}
+
+function overheadTable(): string {
+  const [run] = stored("overhead");
+  if (run === undefined) return "";
+  const columns: Column[] = [
+    ["records", "records", whole],
+    ["whole engine", "engineUs", whole],
+    ["index alone", "indexUs", whole],
+    ["difference", "moreUs", whole],
+    ["at best", "moreAtBestUs", whole],
+  ];
+  return `
+What the whole engine adds to its index, in CPU µs: both in one process, in turns, with the first records of a set. The difference is the median over pairs of turns; at best, that of the two fastest turns. The index of the hybrid search is both indexes, one after the other.
+
+${figures(["search", ({ search }) => String(search)], columns, run.rows)}
 `;
 }
+
+// Builds
+
+/** For equal recall: of dense rivals, only those that reach 0.99. */
+function buildRow(title: string, run: Run): string[] {
+  const isCompared = (row: Row): boolean =>
+    isOurs(row) || row["recall@100"] === undefined || row["cpuMs@0.99"] !== undefined;
+  const rows = run.rows.filter(isCompared);
+  const recall = [isOurs, isRival].map((isWanted) =>
+    figure(least(rows.filter(isWanted), "buildCpuS"), "recall@100", (value) => value.toFixed(3)),
+  );
+  const recalls = recall.includes("-") ? "-" : recall.join(" / ");
+  return [...wholeRow(title, { ...run, rows }, "buildCpuS", tenths), recalls];
+}
+
+const buildsSection = (
+  dense: readonly Run[],
+  sparse: readonly Run[],
+  text: readonly Run[],
+): string => `## Builds
+
+CPU seconds of all threads to load and build, once. In brackets: the cheapest rival's time divided by Quiver's. Only dense rivals that reach a recall of 0.99 count; recall@100 is Quiver's and that rival's with a beam of 128. The whole engine also checks, stores and reads the records: [shares of linking, ingest and encoding](decisions/hnsw-speed.md#consequences).
+
+${table(
+  ["build", "whole engine", "index alone", "cheapest rival", "recall@100"],
+  [
+    ...dense.map((run) => buildRow(run.title, run)),
+    ...sparse.map((run) => buildRow(`sparse, ${run.key}, ${recordsOf(run)}`, run)),
+    ...text.map((run) => buildRow(`text, ${run.key}, ${recordsOf(run)}`, run)),
+  ],
+)}
+`;
 
 // Filters
 
@@ -154,9 +283,9 @@ function filterRows(run: Run): string[][] {
       const point = isBase ? base : own.find((each) => each.filter === kind && each.share === share);
       const rival = bestRival(run, isBase ? "none" : kind, share);
       if (point === undefined) return "-";
-      if (rival === undefined) return ms(num(point, "cpuMs"));
-      const times = timesOf(rival, point, "");
-      return `${ms(num(point, "cpuMs"))} (${times.toFixed(2)} ${shortName(rival).replace(/ (int8|FTS5)$/, "")})`;
+      if (rival === undefined) return figure(point, "cpuMs", ms);
+      const times = timesOf(rival, point, "cpuMs");
+      return `${figure(point, "cpuMs", ms)} (${times.toFixed(2)} ${shortName(rival).replace(/ (int8|FTS5)$/, "")})`;
     });
     return [filterTitles[kind] ?? `${key === "words" ? "text" : "sparse"}, one field`, ...cells];
   });
@@ -198,7 +327,7 @@ function ingestTables(): string {
     );
     const cpu = (row: Row | undefined): string =>
       `${figure(row, "cpuMs", whole)} (${figure(row, "cpuTimesParse", hundredths)})`;
-    return [form, figure(streamed, "bodiesMB", (mb) => mb.toFixed(1)), cpu(streamed), cpu(staged)];
+    return [form, figure(streamed, "bodiesMB", tenths), cpu(streamed), cpu(staged)];
   });
   const disk = ["streamed", "in a transaction"].map((how) =>
     figure(
@@ -221,6 +350,12 @@ ${table(titles, forms)}
 `;
 }
 
+/** In brackets: how many times ours a rival's cost is. */
+const ofOurs = (row: Row | undefined, own: Row | undefined, cost: string): string =>
+  row?.[cost] === undefined || own?.[cost] === undefined || isOurs(row)
+    ? ""
+    : ` (${timesOf(row, own, cost).toFixed(2)})`;
+
 function ingestSection(servers: readonly Run[]): string {
   const first = servers[0]?.rows.filter(({ bare }) => bare !== true) ?? [];
   const names = ["recordsPerSecond", "loadCpuS", "filesMB", "memoryMB"];
@@ -228,9 +363,10 @@ function ingestSection(servers: readonly Run[]): string {
     bold(server),
     ...servers.flatMap((run) => {
       const row = run.rows.find((each) => each.server === server.server);
-      return names.map((name) =>
-        figure(row, name, name === "recordsPerSecond" ? whole : (value) => value.toFixed(1)),
-      );
+      return names.map((name) => {
+        const told = figure(row, name, name === "recordsPerSecond" ? whole : tenths);
+        return name === "loadCpuS" ? `${told}${ofOurs(row, run.rows.find(isOurs), name)}` : told;
+      });
     }),
   ]);
   const titles = servers.flatMap(({ key }) => [
@@ -241,7 +377,7 @@ function ingestSection(servers: readonly Run[]): string {
   ]);
   return `## Ingest, memory, disk
 
-${ingestTables()}Servers: one client loads 10,000 records with an index, 1,000 in each request. Memory is that of all processes after the searches.
+${ingestTables()}Servers: one client loads 10,000 records with an index, 1,000 in each request. In brackets: divided by Quiver's. Memory is that of all processes after the searches.
 
 ${table(["server", ...titles], rows)}
 `;
@@ -335,7 +471,10 @@ function growthSection(all: readonly Curve[]): string {
       known.map(([count]) => Math.log10(count)),
       known.map(([, cost]) => Math.log10(cost)),
     );
-    const { row } = curve.steps[curve.steps.length - 1];
+    const { row, count } = curve.steps[curve.steps.length - 1];
+    const own = all
+      .find((each) => isDrawn(each) && each.isOurs && each.subject === curve.subject)
+      ?.steps.find((step) => step.count === count)?.row;
     // Recorded with more digits than the costs.
     const power = Number(row[`growthPower${curve.at}`] ?? slope);
     return [
@@ -343,7 +482,7 @@ function growthSection(all: readonly Curve[]): string {
       `${whole(first[0])} to ${whole(last[0])}`,
       `${ms(first[1])} to ${ms(last[1])}`,
       `N^${power.toFixed(2)}`,
-      figure(row, "loadCpuUs", whole),
+      `${figure(row, "loadCpuUs", whole)}${ofOurs(row, own, "loadCpuUs")}`,
       figure(row, "processBytes", whole),
       figure(row, "fileBytes", whole),
     ];
@@ -351,7 +490,7 @@ function growthSection(all: readonly Curve[]): string {
   const titles = ["engine", "records", "CPU ms", "growth", "load: CPU µs", "memory: bytes", "files: bytes"];
   return `## Growth
 
-CPU time for each query while a collection grows: vectors of 100 numbers at a recall of 0.95, passages made of dictionary words, sparse vectors of 120 entries. Load, memory and files are for each record, at the largest size. Memory includes pages of mapped files.
+CPU time for each query while a collection grows: vectors of 100 numbers at a recall of 0.95, passages made of dictionary words, sparse vectors of 120 entries. Load, memory and files are for each record, at the largest size; in brackets: divided by Quiver's at that size. Memory includes pages of mapped files.
 
 ![CPU time for each query as a collection grows](${chartPath})
 
@@ -452,9 +591,10 @@ const method = `# Benchmarks
 Quiver beside other engines and servers. Within a benchmark, all have the same machine and data. \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
 
 - **Machine.** An AMD EPYC or an Intel Xeon ([by benchmark](#raw-results)), 2 cores if recorded, Node.js 24. The machine is shared: trust ratios more than milliseconds.
-- **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others.
+- **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others, [least–greatest] where recorded.
 - **CPU time** is the sum over all threads of an engine or a server, for each query. **Latency** is what the client sees.
 - **Recall** is recall@10 against exact search. The cost at a recall is interpolated between beam widths (ef). If the narrowest beam exceeds the recall, its cost is given.
+- **Goals**, and which are missed: [goals of speed](decisions/goals-of-speed.md).
 - **Graphs** have M = 16 and ef_construction = 200 (benchmark of filters: 128) in every engine that can set them.
 `;
 
@@ -463,10 +603,13 @@ function pageOf(): { page: string; chart: string | undefined } {
     stored,
   );
   const grown = curves();
+  const rest = [restTable(), agentTable()].filter((each) => each !== "");
   const weighed = [...dense, ...text, ...sparse].filter(hasFiles);
   const sections = [
     ...(servers.length > 0 ? [serversSection(servers)] : []),
+    ...(rest.length > 0 ? [`## REST\n\n${rest.join("\n")}`] : []),
     inProcessSection(dense, sparse, text),
+    buildsSection(dense, sparse, text),
     ...(filters.length > 0 ? [filtersSection(filters, servers)] : []),
     ingestSection(servers),
     ...(weighed.length > 0 ? [bytesSection(weighed)] : []),

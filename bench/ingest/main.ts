@@ -12,7 +12,7 @@ import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { clientOf, startQuiver } from "../rest/measured-server.ts";
-import { median } from "../shared/figures.ts";
+import { median, overRounds } from "../shared/figures.ts";
 import { readOptions } from "../shared/options.ts";
 import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
@@ -151,22 +151,27 @@ try {
     singles[1].push(await single(small, clients));
   }
   const middle = <T>(list: readonly T[], of: (each: T) => number) => median(list.slice(1).map(of));
-  const medianOf = (list: readonly Ingest[]): Ingest => ({
+  const figuresOf = (list: readonly Ingest[]) => ({
     wallMs: middle(list, ({ wallMs }) => wallMs),
-    cpuMs: middle(list, ({ cpuMs }) => cpuMs),
+    ...overRounds(
+      "cpuMs",
+      list.slice(1).map(({ cpuMs }) => cpuMs),
+    ),
     diskBytes: middle(list, ({ diskBytes }) => diskBytes),
   });
   const parsed = median(parses);
   const options = { records, dimension, per, rounds };
   const rows = measured.flatMap(({ form, streamed, staged }) =>
     [
-      { written: "streamed", ...medianOf(streamed) },
-      { written: "in a transaction", ...medianOf(staged) },
-    ].map(({ written, cpuMs, wallMs, diskBytes: bytes }) => ({
+      { written: "streamed", ...figuresOf(streamed) },
+      { written: "in a transaction", ...figuresOf(staged) },
+    ].map(({ written, cpuMs, cpuMsMin, cpuMsMax, wallMs, diskBytes: bytes }) => ({
       form: form.title,
       written,
       bodiesMB: bodiesOf(form).reduce((sum, { length }) => sum + length, 0) / 1e6,
       cpuMs,
+      cpuMsMin,
+      cpuMsMax,
       cpuTimesParse: cpuMs / parsed,
       wallMs,
       wallTimesParse: wallMs / parsed,

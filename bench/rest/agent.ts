@@ -11,7 +11,7 @@ import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { median, quantile } from "../shared/figures.ts";
+import { median, overRounds, quantile } from "../shared/figures.ts";
 import { readOptions } from "../shared/options.ts";
 import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
@@ -119,30 +119,36 @@ async function measure(
     }
     const refusedOf = (of: readonly Acted[]) => of.reduce((sum, { refused }) => sum + refused, 0);
     const at = (ms: readonly number[], share: number) => quantile(Float64Array.from(ms), share);
+    const latencies = (of: readonly Acted[]) => ({
+      ...overRounds(
+        "p50Ms",
+        of.map(({ ms }) => at(ms, 0.5)),
+      ),
+      ...overRounds(
+        "p99Ms",
+        of.map(({ ms }) => at(ms, 0.99)),
+      ),
+      refused: refusedOf(of),
+    });
     const rowOf = (what: string, of: readonly Round[]): Row => ({
       searches: what,
-      p50Ms: median(of.map(({ ms }) => at(ms, 0.5))),
-      p99Ms: median(of.map(({ ms }) => at(ms, 0.99))),
-      refused: refusedOf(of),
+      ...latencies(of),
       recall: Math.min(...of.map(({ recall: each }) => each)),
       serverCpuShare: median(of.map(({ cpuMs }) => cpuMs / (1_000 * seconds))),
     });
-    const writeMs = wrote.flatMap(({ ms }) => ms);
-    const times = (share: number) =>
-      median(beside.map(({ ms }, i) => at(ms, share) / at(alone[i].ms, share)));
+    const times = (share: number) => beside.map(({ ms }, i) => at(ms, share) / at(alone[i].ms, share));
     return {
       key: "all",
       title: `Searches beside ${writes} writes a second, ${records} x 768 and more`,
       options: { records, writes, searches, rounds, seconds, k: topK },
       rows: [
         rowOf("alone", alone),
-        { ...rowOf("beside writes", beside), p50Times: times(0.5), p99Times: times(0.99) },
         {
-          searches: "the writes",
-          p50Ms: at(writeMs, 0.5),
-          p99Ms: at(writeMs, 0.99),
-          refused: refusedOf(wrote),
+          ...rowOf("beside writes", beside),
+          p50Times: median(times(0.5)),
+          ...overRounds("p99Times", times(0.99)),
         },
+        { searches: "the writes", ...latencies(wrote) },
       ],
     };
   } finally {

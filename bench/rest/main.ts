@@ -11,7 +11,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { answerAside } from "../shared/child.ts";
-import { median } from "../shared/figures.ts";
+import { median, overRounds } from "../shared/figures.ts";
 import { readOptions } from "../shared/options.ts";
 import { publish } from "../shared/publish.ts";
 import { untilQuiet } from "../shared/quiet.ts";
@@ -75,7 +75,7 @@ function rowsOf(runs: readonly Run[], searches: ReadonlyMap<number, Side>): Row[
     const numbers = runs.find((run) => run.size === size && run.form === "numbers") as Run;
     const ratios = ours.us.map((us, i) => us / theirs.us[i]);
     /** The ratio of what a request costs besides its search. */
-    const withoutSearch = (side: Side) => median(ours.us.map((us, i) => (us - search.us[i]) / side.us[i]));
+    const withoutSearch = (side: Side) => ours.us.map((us, i) => (us - search.us[i]) / side.us[i]);
     return {
       records: size,
       form,
@@ -83,12 +83,10 @@ function rowsOf(runs: readonly Run[], searches: ReadonlyMap<number, Side>): Row[
       quiverUs: median(ours.us),
       searchUs: median(search.us),
       bareUs: median(theirs.us),
-      ratio: median(ratios),
-      ratioMin: Math.min(...ratios),
-      ratioMax: Math.max(...ratios),
-      ratioWithoutSearch: withoutSearch(theirs),
+      ...overRounds("ratio", ratios),
+      ...overRounds("ratioWithoutSearch", withoutSearch(theirs)),
       ratioToNumbers: median(ours.us.map((us, i) => us / numbers.theirs.us[i])),
-      ratioToNumbersWithoutSearch: withoutSearch(numbers.theirs),
+      ...overRounds("ratioToNumbersWithoutSearch", withoutSearch(numbers.theirs)),
     };
   });
 }

@@ -10,7 +10,7 @@
 // client is this process, on the same cores.
 
 import { m } from "../engines/engine.ts";
-import { median, quantile, recallOf } from "../shared/figures.ts";
+import { median, overRounds, quantile, recallOf } from "../shared/figures.ts";
 import { untilQuiet } from "../shared/quiet.ts";
 import type { Measured, Row } from "../shared/results.ts";
 import { inTurns } from "../shared/turns.ts";
@@ -47,7 +47,7 @@ type Wanted = { readonly share: number; readonly recall: number; readonly client
 
 type Load = { readonly seconds: number; readonly cpuS: number };
 
-/** Of one turn, or medians of the rounds; the processor time is that of the server, a query. */
+/** Of one turn; the processor time is that of the server, a query. */
 type Turn = {
   readonly cpuMs: number;
   readonly p50Ms: number;
@@ -152,14 +152,14 @@ function pointsOf(players: readonly Player[], wanted: readonly Wanted[]): Row[] 
     const points = players.flatMap(({ kind, reached, turns }) => {
       const taken = turns.get(keyOf(share, recall, clients));
       if (taken === undefined) return [];
-      const of = (name: keyof Turn) => median(taken.map((each) => each[name]));
+      const of = (name: keyof Turn) => taken.map((each) => each[name]);
       const found = reached.get(keyOf(share, recall));
       const asked = { share, wanted: recall, clients, beam: found?.effort, recall: found?.recall };
       const figures = {
-        cpuMs: of("cpuMs"),
-        p50Ms: of("p50Ms"),
-        p99Ms: of("p99Ms"),
-        perSecond: of("perSecond"),
+        ...overRounds("cpuMs", of("cpuMs")),
+        p50Ms: median(of("p50Ms")),
+        ...overRounds("p99Ms", of("p99Ms")),
+        perSecond: median(of("perSecond")),
       };
       return [{ server: kind.title, isOurs: kind.isOurs ?? false, ...asked, ...figures }];
     });

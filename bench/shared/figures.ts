@@ -4,6 +4,14 @@
 export const median = (numbers: readonly number[]): number =>
   numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
 
+/** A figure of several rounds: its median, and under the name with Min and Max the least and the greatest. */
+export const overRounds = <Name extends string>(name: Name, values: readonly number[]) =>
+  ({
+    [name]: median(values),
+    [`${name}Min`]: Math.min(...values),
+    [`${name}Max`]: Math.max(...values),
+  }) as Record<Name | `${Name}Min` | `${Name}Max`, number>;
+
 /** The given quantile of the numbers. */
 export const quantile = (numbers: Float64Array, share: number): number =>
   numbers.toSorted()[Math.min(numbers.length - 1, Math.floor(share * numbers.length))];
@@ -25,6 +33,8 @@ export type Point = {
   readonly effort: number;
   readonly recall: number;
   readonly cpuMs: number;
+  readonly cpuMsMin: number;
+  readonly cpuMsMax: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 };
@@ -55,17 +65,19 @@ export function rowOf(
   const row: Record<string, number | boolean> = {};
   const exact = points.find(({ effort }) => effort === 0);
   if (exact !== undefined) {
-    const { recall, cpuMs, p50Ms, p99Ms } = exact;
-    Object.assign(row, { cpuMs, recall, p50Ms, p99Ms });
+    const { effort, ...figures } = exact;
+    Object.assign(row, figures);
   }
   for (const recall of recalls) {
     const found = at(recall, points, ({ cpuMs }) => cpuMs);
     if (found === undefined) continue;
     const isExactCheaper = exact !== undefined && exact.cpuMs < found.value;
-    row[`cpuMs@${recall}`] = isExactCheaper ? exact.cpuMs : found.value;
+    const interpolated = (name: keyof Point) =>
+      at(recall, points, (point) => point[name])?.value ?? Number.NaN;
+    for (const name of ["cpuMs", "cpuMsMin", "cpuMsMax"] as const)
+      row[`${name}@${recall}`] = isExactCheaper ? exact[name] : interpolated(name);
     if (isExactCheaper || found.isBound) row[`atMost@${recall}`] = true;
-    for (const name of ["effort", "p50Ms", "p99Ms"] as const)
-      row[`${name}@${recall}`] = at(recall, points, (point) => point[name])?.value ?? Number.NaN;
+    for (const name of ["effort", "p50Ms", "p99Ms"] as const) row[`${name}@${recall}`] = interpolated(name);
   }
   const seen = points.map(({ recall }) => recall);
   return seen.length > 1 ? { ...row, recallMin: Math.min(...seen), recallMax: Math.max(...seen) } : row;

@@ -13,7 +13,7 @@ import { type EngineKind, kindNamed } from "../engines/engine.ts";
 import { type Subject, subjectNamed, truthOf } from "../subjects.ts";
 import { EngineProcess } from "./child.ts";
 import { atExit } from "./exit.ts";
-import { median, type Point, quantile, rowOf } from "./figures.ts";
+import { median, overRounds, type Point, quantile, rowOf } from "./figures.ts";
 import type { Measured, Row } from "./results.ts";
 import { inTurns } from "./turns.ts";
 import type { Built } from "./worker.ts";
@@ -56,7 +56,7 @@ const pointsOf = ({ efforts, taken }: Player): Point[] =>
     const all = taken.get(effort);
     if (all === undefined) return [];
     const { recall, cpuMs, p50, p99 } = all;
-    return [{ effort, recall, cpuMs: median(cpuMs), p50Ms: median(p50), p99Ms: median(p99) }];
+    return [{ effort, recall, ...overRounds("cpuMs", cpuMs), p50Ms: median(p50), p99Ms: median(p99) }];
   });
 
 function rowOfPlayer(player: Player, { recalls, deep }: Subject, rowCount: number): Row {
@@ -78,7 +78,7 @@ function rowOfPlayer(player: Player, { recalls, deep }: Subject, rowCount: numbe
 
 /** With `times` beside each `cpuMs`: how many times that of the row, or of the best of the rows, that multiples are of. */
 function withTimes(rows: readonly Row[], isBase: (row: Row) => boolean): Row[] {
-  const costs = new Set(rows.flatMap((row) => Object.keys(row).filter((name) => name.startsWith("cpuMs"))));
+  const costs = new Set(rows.flatMap((row) => Object.keys(row).filter((name) => /^cpuMs(@|$)/.test(name))));
   const bases = [...costs].map((name) => {
     const known = rows.filter(isBase).flatMap((row) => (row[name] === undefined ? [] : [Number(row[name])]));
     return [name, Math.min(...known)] as const;

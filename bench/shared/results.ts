@@ -7,6 +7,8 @@
 //   points    one for each engine and search, where a run has both
 //
 // The unit is the last part of a column's name, and "@0.95" says at which recall; "times" is a multiple of what `options.timesOf` names.
+// A figure is the median of its rounds; the same name with Min and Max has the least and the greatest, where they are recorded
+// (of recall: those of all efforts).
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
