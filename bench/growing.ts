@@ -27,6 +27,15 @@ export const growing: readonly Line[] = [
     ...plan,
   },
   {
+    name: "dense-words",
+    subject: "dense",
+    set: "words100-1m",
+    engines: ["quiver-database", "quiver-u8", "hnswlib"],
+    efforts,
+    steps,
+    ...plan,
+  },
+  {
     name: "text",
     subject: "text",
     set: "words",

@@ -177,6 +177,7 @@ const sources: Readonly<Record<string, Source>> = {
   clusters768: generated("clusters768", { dimension: 768, count: 100_000, seed: 1 }),
   "clusters128-1m": generated("clusters128-1m", { dimension: 128, count: 1_000_000, seed: 2 }),
   "clusters100-1m": generated("clusters100-1m", { dimension: 100, count: 1_000_000, seed: 3 }),
+  "words100-1m": generated("words100-1m", { dimension: 100, count: 1_000_000, seed: 5 }, "words"),
   words200: generated("words200", { dimension: 200, count: 50_000, seed: 4 }, "words"),
 };
 

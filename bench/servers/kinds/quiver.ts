@@ -15,7 +15,7 @@ export const quiver: ServerKind = {
   name: "quiver",
   title: "Quiver, the whole engine",
   isOurs: true,
-  note: "`quiver serve` as it starts by default, with a key and its log, one serving thread a core; codes that it chooses itself; a metadata index on the field that filters use; its own client.",
+  note: "`quiver serve` as it starts by default, with a key and its log, one serving thread at first and up to one a core; codes that it chooses itself; a metadata index on the field that filters use; its own client.",
   missing: () => undefined,
   version: () => `this version, Node.js ${process.version}`,
   async start({ dimension, metric }) {
