@@ -70,10 +70,15 @@ export function writeList(
 ): bool {
   let least: f64 = Infinity;
   let most: f64 = -Infinity;
-  for (let i: u32 = 0; i < count; i++) {
-    const impact = impactAt(exact, records, i, kind, lengths, fixed, perTerm);
-    if (impact < least) least = impact;
-    if (impact > most) most = impact;
+  if (kind === SPARSE) {
+    least = <f64>leastOf(exact, count);
+    most = <f64>mostOf(exact, count);
+  } else {
+    for (let i: u32 = 0; i < count; i++) {
+      const impact = impactAt(exact, records, i, kind, lengths, fixed, perTerm);
+      if (impact < least) least = impact;
+      if (impact > most) most = impact;
+    }
   }
   // The contribution of a term approaches zero in long texts, and with another average length even more so.
   const base: f64 = kind === SPARSE ? least : 0;
@@ -84,7 +89,16 @@ export function writeList(
   store<f32>(entry, <f32>(kind === SPARSE ? most : most * SLOPE_MARGIN), E_MOST);
   const quantized = records + ((<usize>count) << 1);
   const perImpact: f64 = slope > 0 ? 1.0 / slope : 0;
-  for (let i: u32 = 0; i < count; i++) {
+  let i: u32 = 0;
+  if (kind === SPARSE)
+    for (; i + 8 <= count; i += 8) {
+      const at = exact + ((<usize>i) << 2);
+      const low = quantizedOfFour(v128.load(at), base, slope, perImpact, <f64>levels);
+      const high = quantizedOfFour(v128.load(at, 16), base, slope, perImpact, <f64>levels);
+      const eight = i16x8.narrow_i32x4_u(low, high);
+      v128.store64_lane(quantized + <usize>i, i8x16.narrow_i16x8_u(eight, eight), 0);
+    }
+  for (; i < count; i++) {
     const impact = impactAt(exact, records, i, kind, lengths, fixed, perTerm);
     let q: f64 = ceil((impact - base) * perImpact);
     if (q > <f64>levels) q = <f64>levels;
@@ -103,6 +117,61 @@ export function writeList(
     if (kind === SPARSE) writeHighImpact(windows + W_HIGH_IMPACT, records, quantized, count, counters);
   }
   return least < 0;
+}
+
+/** The least of some weights, at least one. */
+function leastOf(exact: usize, count: u32): f32 {
+  let least = load<f32>(exact);
+  let i: u32 = 0;
+  if (count >= 4) {
+    let four = v128.load(exact);
+    for (i = 4; i + 4 <= count; i += 4) four = f32x4.pmin(four, v128.load(exact + ((<usize>i) << 2)));
+    least = min<f32>(
+      min<f32>(f32x4.extract_lane(four, 0), f32x4.extract_lane(four, 1)),
+      min<f32>(f32x4.extract_lane(four, 2), f32x4.extract_lane(four, 3)),
+    );
+  }
+  for (; i < count; i++) least = min<f32>(least, load<f32>(exact + ((<usize>i) << 2)));
+  return least;
+}
+
+/** ... the greatest. */
+function mostOf(exact: usize, count: u32): f32 {
+  let most = load<f32>(exact);
+  let i: u32 = 0;
+  if (count >= 4) {
+    let four = v128.load(exact);
+    for (i = 4; i + 4 <= count; i += 4) four = f32x4.pmax(four, v128.load(exact + ((<usize>i) << 2)));
+    most = max<f32>(
+      max<f32>(f32x4.extract_lane(four, 0), f32x4.extract_lane(four, 1)),
+      max<f32>(f32x4.extract_lane(four, 2), f32x4.extract_lane(four, 3)),
+    );
+  }
+  for (; i < count; i++) most = max<f32>(most, load<f32>(exact + ((<usize>i) << 2)));
+  return most;
+}
+
+/** The quantized impacts of four weights, i32, by the steps that one takes. */
+function quantizedOfFour(weights: v128, base: f64, slope: f64, perImpact: f64, levels: f64): v128 {
+  const low = quantizedOfTwo(f64x2.promote_low_f32x4(weights), base, slope, perImpact, levels);
+  const upper = i64x2.shuffle(weights, weights, 1, 1);
+  const high = quantizedOfTwo(f64x2.promote_low_f32x4(upper), base, slope, perImpact, levels);
+  return i32x4.shuffle(low, high, 0, 2, 4, 6);
+}
+
+function quantizedOfTwo(impacts: v128, base: f64, slope: f64, perImpact: f64, levels: f64): v128 {
+  const bases = f64x2.splat(base);
+  const slopes = f64x2.splat(slope);
+  const one = f64x2.splat(1);
+  let q = f64x2.ceil(f64x2.mul(f64x2.sub(impacts, bases), f64x2.splat(perImpact)));
+  q = f64x2.pmin(q, f64x2.splat(levels));
+  const below = f64x2.add(bases, f64x2.mul(slopes, f64x2.sub(q, one)));
+  const isHigh = v128.and(f64x2.gt(q, f64x2.splat(0)), f64x2.ge(below, impacts));
+  q = f64x2.sub(q, v128.and(isHigh, one));
+  const isLow = f64x2.lt(f64x2.add(bases, f64x2.mul(slopes, q)), impacts);
+  q = f64x2.add(q, v128.and(isLow, one));
+  // The lower 32 bits are the integer then.
+  return f64x2.add(q, f64x2.splat(4503599627370496));
 }
 
 /** An f32 whose product with `levels` is at least `range`, and hardly more. */
