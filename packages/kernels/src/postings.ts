@@ -109,6 +109,21 @@ export type PostingsKernels = {
   /** Sets the scores of the given found records: NaN for a record without any of the terms. The floor must be minus infinity. */
   readonly scoreRecords: (scratch: number) => void;
   /**
+   * Copies the records and exact impacts of a list to other places in the memory.
+   * @param records, exact the places of these columns; `exactBytes` of one exact impact
+   * @param added to the number of each record
+   * @param to, exactTo where they go; no part of where they are
+   */
+  readonly copyPostings: (
+    records: number,
+    exact: number,
+    count: number,
+    exactBytes: number,
+    added: number,
+    to: number,
+    exactTo: number,
+  ) => void;
+  /**
    * Writes what follows from the postings of a list: quantized impacts, windows, and the entry but for its place and count.
    * @param records, exact, windows the places of these columns; the quantized impacts follow the records
    * @param lengths of the records of the segment, u32; only of texts

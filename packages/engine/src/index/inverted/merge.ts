@@ -189,11 +189,25 @@ export class Merge {
     const renumbered = this.#renumbered[source];
     const list = this.#at[source];
     const length = segment.countOf(list);
+    const first = segment.recordsAt(list);
+    const exactAt = segment.exactAt(list);
+    // Where none is removed, records keep their distances. In TypeScript that is an eighth of the time of building an index.
+    if (!this.#hadRemoved[source] && segment.kind === this.#plan.kind && writer.isIn(segment.arena)) {
+      const bytes = segment.kind === kinds.text ? 1 : 4;
+      segment.arena.kernels.copyPostings(
+        2 * first,
+        bytes * exactAt,
+        length,
+        bytes,
+        renumbered[0],
+        2 * to,
+        bytes * exactTo,
+      );
+      return length;
+    }
     const { recordsColumn, exactColumn } = writer;
     const numbers = segment.arena.halves;
-    const first = segment.recordsAt(list);
     const exact = segment.exactColumn;
-    const exactAt = segment.exactAt(list);
     let copied = 0;
     for (let i = 0; i < length; i++) {
       const record = renumbered[numbers[first + i]];

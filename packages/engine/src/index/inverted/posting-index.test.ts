@@ -461,3 +461,36 @@ test("at rest, what fits into one segment is merged where there is memory for it
     index.check();
   }
 });
+
+test("postings of lists of any length and weights of any size are the same after freezing and merging", () => {
+  const extremes = [1.4e-45, 1e-38, 0, 1, 3.4e38, -1, -3.4e38];
+  const kinds: readonly ((random: () => number) => number)[] = [
+    (random) => Math.exp(6 * random() - 3),
+    (random) => extremes[Math.floor(extremes.length * random())],
+    () => 0.5,
+    (random) => 1e-43 * random(),
+  ];
+  for (const isRemoved of [() => false, (ordinal: number) => ordinal % 700 < 30]) {
+    const random = randomFrom(11);
+    const index = new SparseIndex({ bufferRecordsMax: 300, debug: true });
+    const held = new Map<string, number>();
+    for (let ordinal = 0; ordinal < 6_000; ordinal++) {
+      const dimensions = Array.from({ length: 60 }, (_, i) => i).filter((i) => ordinal % (i + 1) === 0);
+      const values = Float32Array.from(dimensions, (i) => kinds[i % kinds.length](random));
+      index.add(ordinal, Uint32Array.from(dimensions), values);
+      for (const [i, dimension] of dimensions.entries()) held.set(`${dimension} ${ordinal}`, values[i]);
+      // Removed from segments that are merged later.
+      if (!isRemoved(ordinal - 400)) continue;
+      index.remove(ordinal - 400);
+      for (let i = 0; i < 60; i++) held.delete(`${i} ${ordinal - 400}`);
+    }
+    while (index.tidy(10_000, "resting"));
+    const found = new Map<string, number>();
+    const walk = index.weights(
+      (dimension, ordinal, weight) => void found.set(`${dimension} ${ordinal}`, weight),
+    );
+    while (!walk.next().done);
+    expect(found).toEqual(held);
+    index.check();
+  }
+});

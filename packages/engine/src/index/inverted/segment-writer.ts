@@ -28,6 +28,7 @@ import {
   segmentHeaderBytes,
   windowsBytes,
 } from "./segment-layout.ts";
+import type { SegmentMemory } from "./segment-memory.ts";
 
 export type SegmentPlan = {
   readonly kind: number;
@@ -125,6 +126,11 @@ export class SegmentWriter {
   exactAt(list: number): number {
     const at = this.#placeOf(list) + columnsOf(this.#plan.kind, this.countOf(list)).exact;
     return this.#plan.kind === kinds.text ? at : at >>> 2;
+  }
+
+  /** Whether the segment is written into this arena. */
+  isIn(arena: SegmentMemory): boolean {
+    return arena === this.#arena;
   }
 
   /** The arena's records of postings. */
