@@ -125,7 +125,7 @@ export const S_FOUND: usize = 44;
 export const S_FOUND_COUNT: usize = 48;
 /** The next window; 0 at first. */
 export const S_WINDOW: usize = 52;
-/** In its place, of texts: how many candidates are scored before the others (reaching.ts). */
+/** In its place: how many candidates are scored before the others. */
 export const S_PROBED: usize = 52;
 export const S_RECORD_COUNT: usize = 56;
 /** f32, scaled: only impacts that are as great count where candidates are gathered; minus infinity: all. */
@@ -165,7 +165,7 @@ export const S_WAY: usize = 176;
 export const S_STAGE: usize = 180;
 /** f64: the units of a contribution of 1. */
 export const S_UNITS: usize = 184;
-/** All records with this sum or a greater one were listed. Of texts: how many were listed. */
+/** How many records were listed. */
 export const S_LISTED: usize = 192;
 /** The first of the terms that were added up, and the most units that those before it add together. */
 export const S_ESSENTIAL: usize = 196;

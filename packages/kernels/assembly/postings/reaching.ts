@@ -31,7 +31,7 @@ import {
   T_RECORDS,
   TERM_BYTES,
 } from "./layout";
-import { floorOf, leastSum, ruleOut, scoreCandidates } from "./max-score";
+import { floorOf, keepReaching, leastSum, ruleOut, scoreCandidates } from "./max-score";
 import { addUnitsUpTo, enterUnits } from "./units";
 
 const ADD: u32 = 0;
@@ -152,19 +152,4 @@ function leastOfGreatest(scratch: usize, candidates: usize, end: usize, k: u32):
   for (let above: u32 = 0; bin > 0 && above < k; ) above += load<u32>(bins + ((<usize>--bin) << 2));
   memory.fill(bins, 0, (<usize>BINS) << 2);
   return bin << BIN_BITS;
-}
-
-/** Keeps those of the candidates that were not scored whose sums can reach the floor. */
-function keepReaching(scratch: usize): void {
-  const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
-  const end = candidates + ((<usize>load<u32>(scratch, S_LISTED)) << 2);
-  const least = leastSum(scratch);
-  let kept = candidates;
-  for (let at = candidates + ((<usize>load<u32>(scratch, S_PROBED)) << 2); at < end; at += 4) {
-    const key = load<u32>(at);
-    if (key >> 16 < least) continue;
-    store<u32>(kept, key);
-    kept += 4;
-  }
-  store<u32>(scratch, <u32>(kept - candidates) >> 2, S_CANDIDATE_COUNT);
 }

@@ -92,6 +92,16 @@ export function enterUnits(scratch: usize): void {
   store<u32>(scratch, read, S_LISTED);
 }
 
+/** By how much a sum can be too great: a posting by less than a level, and by what rounding adds. */
+export function errorOfUnits(scratch: usize): u32 {
+  const count = load<u32>(scratch, S_TERM_COUNT);
+  const query = <usize>load<u32>(scratch, S_QUERY);
+  const queryEnd = query + <usize>count * Q_BYTES;
+  let slopes: f64 = 0;
+  for (let entry = query; entry < queryEnd; entry += Q_BYTES) slopes += load<f64>(entry, Q_SLOPE);
+  return <u32>ceil(slopes * load<f64>(scratch, S_UNITS) + ROUNDED * <f64>count);
+}
+
 /** What a posting with a quantized impact adds. */
 export function unitsOf(term: usize, quantized: u32, shift: u32): u32 {
   return (((quantized << shift) * load<u32>(term, T_FACTOR) + 0x4000) >> 15) + load<u32>(term, T_OFFSET);
