@@ -34,6 +34,7 @@ export const scratch = {
   epoch: 0,
   found: 4,
   banned: 12,
+  compared: 16,
   tags: 20,
   beam: 24,
   batch: 28,
@@ -63,6 +64,11 @@ export type HnswKernels = {
   readonly hnswInsert: (scratch: number, node: number, level: number) => void;
   /** Searches for the query code in the scratch memory, which is entered; leaves the beam there and returns its length. */
   readonly hnswSearch: (scratch: number, ef: number) => number;
+  /**
+   * The same with a cutoff: entries behind the first `least` ones, at least 10, stay in the beam only if their squared distance is no more
+   * than 1 + `spread` times that of the tenth. Keys must be of distances.
+   */
+  readonly hnswSearchWithin: (scratch: number, ef: number, least: number, spread: number) => number;
   /**
    * The same among the nodes whose bits are set in the scratch memory, beginning also at so many nodes that are listed there. Besides those
    * the beam can have the node that the upper levels lead to.

@@ -7,6 +7,6 @@ export { hnswInsert, hnswReconnect } from "./insert";
 export { keysOf, queryOfNode } from "./keys";
 export { enter as hnswEnter, leave as hnswLeave } from "./layout";
 export { hnswRepair } from "./repair";
-export { hnswSearch } from "./search";
+export { hnswSearch, hnswSearchWithin } from "./search";
 export { hnswSearchAllowed } from "./search-allowed";
 export { merge as hnswMerge } from "./search-layer";

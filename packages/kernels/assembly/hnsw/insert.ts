@@ -77,12 +77,12 @@ function insertNode(scratch: usize, node: u32, level: u32): void {
   const m = load<u32>(M);
   beginBeam(scratch, entry);
   for (let l = top; l > level; l--) {
-    searchLayer(scratch, l, 1);
+    searchLayer(scratch, l, 1, 1, 0);
     restartBeam(scratch, 1);
   }
   const highest = <i32>min(level, top);
   for (let l = highest; l >= 0; l--) {
-    searchLayer(scratch, l, ef);
+    searchLayer(scratch, l, ef, ef, 0);
     // A list of level 0 may be the shorter one.
     const limit = l === 0 ? min(m, load<u32>(M0)) : m;
     const kept = select(scratch, node, beam, load<u32>(scratch, S_FOUND), limit);

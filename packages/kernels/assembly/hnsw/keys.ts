@@ -26,7 +26,7 @@
 // relaxed dot instruction multiplies and sums 16 values, exactly and equally on every machine, for pairs stay within 16
 // bits. Where there is none, the build without relaxed SIMD computes the same in four instructions.
 //
-//   a query code   | s f32 | offset i32 | w f32 | the query's constant f32, for tests | values |
+//   a query code   | s f32 | offset i32 | w f32 | the query's constant f32, see keyOffset | values |
 
 import { BUILD_MODE, CODE_BYTES, DATA_TYPE, NODES_AT, nodeAt, QUERY_BYTES, SLOT_BYTES } from "./layout";
 
@@ -41,7 +41,13 @@ export const BINARY: u32 = 5;
 const Q_SCALE: usize = 0;
 const Q_OFFSET: usize = 4;
 const Q_WEIGHT: usize = 8;
+const Q_CONSTANT: usize = 12;
 const Q_VALUES: usize = 16;
+
+/** What makes half of the squared distance of a key, with w = 1. */
+export function keyOffset(query: usize): f32 {
+  return load<u32>(DATA_TYPE) === F32 ? 0 : load<f32>(query, Q_CONSTANT);
+}
 
 /** Writes the f32 keys of `count` nodes, rounded up to whole fours: the ids after the last one are read, too, and must be nodes. */
 export function keysOf(query: usize, ids: usize, count: u32, keys: usize): void {

@@ -70,6 +70,8 @@ export const S_FOUND: usize = 4;
 export const S_SINK: usize = 8;
 /** One plus the number of a node that the search ignores; 0: none. */
 export const S_BANNED: usize = 12;
+/** Nodes that the search of level 0 compared with the query. */
+export const S_COMPARED: usize = 16;
 export const S_TAGS: usize = 20;
 export const S_BEAM: usize = 24;
 export const S_BATCH: usize = 28;

@@ -8,7 +8,12 @@ import { descend, searchLayer } from "./search-layer";
  * caller must have entered the scratch memory (`hnswEnter`), and leaves it after reading the ordinals of the results.
  */
 export function hnswSearch(scratch: usize, ef: u32): u32 {
+  return hnswSearchWithin(scratch, ef, ef, 0);
+}
+
+/** The same with a cutoff by distance, see searchLayer. */
+export function hnswSearchWithin(scratch: usize, ef: u32, least: u32, spread: f32): u32 {
   if (!descend(scratch)) return 0;
-  searchLayer(scratch, 0, ef);
+  searchLayer(scratch, 0, ef, least, spread);
   return load<u32>(scratch, S_FOUND);
 }
