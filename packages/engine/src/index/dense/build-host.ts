@@ -4,6 +4,7 @@ import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { Steps } from "../../base/steps.ts";
 import type { Builders } from "../builders.ts";
 import type { Candidates } from "../contract.ts";
+import type { Beam } from "./beam.ts";
 import type { HnswDataType } from "./code-types.ts";
 import type { Measured, Question } from "./quality.ts";
 import type { GraphSetOptions } from "./set-shape.ts";
@@ -49,5 +50,7 @@ export interface Vectors {
   /** Begins an exact search for vector keys; undefined where vectors cannot be read. */
   beginTruth(queries: readonly Float32Array[], k: number): Steps<Candidates[]> | undefined;
   /** Runs one query on the graphs. */
-  ask(question: Question, ef: number, isNew: (vectorKey: number) => boolean): Measured;
+  ask(question: Question, beam: Beam, isNew: (vectorKey: number) => boolean): Measured;
+  /** The best vector keys by the graphs, one more than a question wants, with exact scores. */
+  nearest(vector: Float32Array, ef: number): Candidates;
 }

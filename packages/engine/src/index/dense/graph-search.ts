@@ -8,7 +8,7 @@
 // no slot any more. So slots are used again after some milliseconds, while searches in steps go on, and views stay pinned for long. The
 // epoch of the view (views/view.ts) is for all else: vector keys, and what they lead to.
 
-import { none } from "@quiverdb/kernels/hnsw";
+import { none, scratch } from "@quiverdb/kernels/hnsw";
 import { compareBytes } from "../../base/bytes.ts";
 import type { Growable } from "../../base/growable.ts";
 import { invariant } from "../../base/invariant.ts";
@@ -16,6 +16,7 @@ import { attachOnce } from "../../base/shared-memory.ts";
 import type { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent, OrdinalMapReader, type SharedOrdinalMap } from "../ordinal-map.ts";
 import { AllowedNodes } from "./allowed-nodes.ts";
+import { type Beam, lengthOf } from "./beam.ts";
 import type { DuplicateVectorsReader } from "./duplicate-vectors.ts";
 import { Encoding, type EncodingState } from "./encoding.ts";
 import { Graph, type SharedGraph } from "./graph.ts";
@@ -58,16 +59,19 @@ export type Walk = {
 };
 
 /** Asserts that a beam fits into the scratch memory. */
-function assertBeam(beam: number): void {
+function assertBeam(beam: Beam): void {
+  const most = lengthOf(beam);
   invariant(
-    beam >= 1 && beam <= efMax,
-    () => `a graph is searched with a beam of ${beam}, up to ${efMax} fit`,
+    most >= 1 && most <= efMax,
+    () => `a graph is searched with a beam of ${most}, up to ${efMax} fit`,
   );
 }
 
 export class GraphSearch {
   readonly encoding: Encoding;
   readonly #graphs: GraphParts;
+  /** Nodes of the bottom level that the last `search` has compared. */
+  compared = 0;
 
   constructor(encoding: Encoding, graphs: GraphParts) {
     this.encoding = encoding;
@@ -113,13 +117,15 @@ export class GraphSearch {
    */
   search(
     query: Float32Array,
-    beam: number,
+    beam: Beam,
     wanted: number,
     accepts: ((vectorKey: number) => boolean) | null,
     without: number,
     vectorKeys: Growable<Uint32Array>,
   ): boolean {
     assertBeam(beam);
+    this.compared = 0;
+    const full = typeof beam === "number" ? beam : beam.least;
     const banned = without === absent ? absent : this.#graphs.places.get(without);
     const { partitions } = this.#graphs;
     let isExhausted = true;
@@ -128,7 +134,7 @@ export class GraphSearch {
       if (partition === undefined) continue;
       const isHere = banned !== absent && partitionNumberOf(banned) === number;
       const node = isHere ? nodeOf(banned) : none;
-      if (this.#searchGraph(partition.graph, query, beam, wanted, accepts, node, vectorKeys) === beam)
+      if (this.#searchGraph(partition.graph, query, beam, wanted, accepts, node, vectorKeys) >= full)
         isExhausted = false;
     }
     return isExhausted;
@@ -171,14 +177,20 @@ export class GraphSearch {
   #searchGraph(
     graph: Graph,
     query: Float32Array,
-    beam: number,
+    beam: Beam,
     wanted: number,
     accepts: ((vectorKey: number) => boolean) | null,
     without: number,
     vectorKeys: Growable<Uint32Array>,
   ): number {
-    const search = () => graph.kernels.hnswSearch(graph.scratch, beam);
-    return this.#collect(graph, query, search, wanted, accepts, without, vectorKeys);
+    const { kernels, scratch: at } = graph;
+    const search = () =>
+      typeof beam === "number"
+        ? kernels.hnswSearch(at, beam)
+        : kernels.hnswSearchWithin(at, beam.most, beam.least, beam.spread);
+    const found = this.#collect(graph, query, search, wanted, accepts, without, vectorKeys);
+    this.compared += graph.words[(at + scratch.compared) / 4];
+    return found;
   }
 
   /** Adds the first accepted vector keys of a search's beam. @returns its length */
@@ -218,7 +230,7 @@ export class GraphSearch {
    * Replays `search`, or with nodes `searchAmong`, with a beam of the same length. It is the way of that search, as long as the graphs have
    * not changed since.
    */
-  walk(query: Float32Array, beam: number, nodes: AllowedNodes | null): Walk {
+  walk(query: Float32Array, beam: Beam, nodes: AllowedNodes | null): Walk {
     assertBeam(beam);
     const vectorKeys: number[] = [];
     const from: number[] = [];

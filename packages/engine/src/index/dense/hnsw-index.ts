@@ -71,7 +71,8 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
       shared: () =>
         vectors.held.linkedCount === maintenance.current?.count ? vectors.held.linkedRows() : undefined,
       beginTruth: (queries, k) => sample.beginTruth(queries, k),
-      ask: (question, ef, isNew) => sample.ask(question, ef, isNew),
+      ask: (question, beam, isNew) => sample.ask(question, beam, isNew),
+      nearest: (vector, ef) => sample.nearest(vector, ef),
     });
     super(vectors, maintenance, saved, options);
     this.#options = options;
@@ -89,7 +90,7 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
       efSearch: this.#options.efSearch,
       efFloor,
       isScanning,
-      farScore: quality?.farScore,
+      quality: quality && { farScore: quality.farScore, cut: quality.cut },
     };
   }
 

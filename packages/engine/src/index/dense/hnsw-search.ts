@@ -21,12 +21,13 @@ import type { Allowed, OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
 import { type AllowedNodes, knownNodes, rememberNodes } from "./allowed-nodes.ts";
 import { AllowedScan } from "./allowed-scan.ts";
+import { type Beam, type CutBeam, lengthOf } from "./beam.ts";
 import { firstDepth, rescoreDepth } from "./code-types.ts";
 import { ExactSearch } from "./exact-search.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSearch, Walk } from "./graph-search.ts";
 import type { HnswSearch } from "./hnsw-options.ts";
-import { lengthThatCounts } from "./quality.ts";
+import { lengthThatCounts, type Quality, qualityDepth } from "./quality.ts";
 import { Rescoring } from "./rescoring.ts";
 import type { RowScan } from "./row-scan.ts";
 import {
@@ -49,7 +50,7 @@ import {
 
 /** What was measured of the serving graphs. */
 export interface Serving {
-  readonly quality: { readonly farScore?: number | undefined } | undefined;
+  readonly quality: Pick<Quality, "farScore" | "cut"> | undefined;
   /** Searches that name no beam take this one at least. */
   readonly efFloor: number;
   /** Whether, by the measurements, searches that set no beam width scan all vectors. */
@@ -62,7 +63,7 @@ export type DenseDescriptor = {
   readonly efSearch: number;
   readonly efFloor: number;
   readonly isScanning: boolean;
-  readonly farScore: number | undefined;
+  readonly quality: Serving["quality"];
 };
 
 /** How a search was answered. */
@@ -70,8 +71,7 @@ export type DenseWay = "follow links" | "scan matching vectors" | "scan all vect
 
 /** A search of the graphs. */
 export type GraphPass = {
-  /** The length of the beam. */
-  readonly beam: number;
+  readonly beam: Beam;
   /** Whether it was one of allowed nodes alone. */
   readonly isAmong: boolean;
 };
@@ -86,7 +86,7 @@ export class HnswReader {
   /** The way of the last search that `begin` or `beginExactly` has begun. */
   chosen: DenseWay = "follow links";
   /** The last search of the graphs; a beam of 0: there was none. */
-  #beam = 0;
+  #beam: Beam = 0;
   #isAmong = false;
 
   /** @param efSearch length of the beam where a search names none, and nothing was measured */
@@ -98,8 +98,8 @@ export class HnswReader {
   }
 
   /** The reader of an index that another thread owns. @param slot of this one, from 1: the number of its scratch memories */
-  static attach({ vectors, efSearch, farScore, ...serving }: DenseDescriptor, slot: number): HnswReader {
-    return new HnswReader(attachVectors(vectors, slot), { ...serving, quality: { farScore } }, efSearch);
+  static attach({ vectors, efSearch, ...serving }: DenseDescriptor, slot: number): HnswReader {
+    return new HnswReader(attachVectors(vectors, slot), serving, efSearch);
   }
 
   get metric(): Metric {
@@ -129,7 +129,7 @@ export class HnswReader {
 
   /** The last pass of the search that `begin` has begun last, if it followed links; null: it compares vectors, or there is no graph. */
   get lastPass(): GraphPass | null {
-    return this.chosen === "follow links" && this.#beam > 0
+    return this.chosen === "follow links" && this.#beam !== 0
       ? { beam: this.#beam, isAmong: this.#isAmong }
       : null;
   }
@@ -166,6 +166,18 @@ export class HnswReader {
     if (ef !== undefined) return Math.max(ef, k);
     const graphs = this.#vectors.graphs;
     return graphs === undefined ? this.efDefault : Math.max(this.efDefault, depthOf(graphs, k));
+  }
+
+  /** The k best vector keys by the graphs with a beam of one length. @param visible, vectorOf as in a search */
+  nearest(vector: Float32Array, k: number, ef: number, visible: Visible, vectorOf: VectorReader): Candidates {
+    return this.#searchGraphs(vector, k, visible, { ef, vectorOf }) ?? nothing;
+  }
+
+  /** The beam with a cutoff of a search for k records that sets none; null: it takes one of one length. What was measured is few records. */
+  #cutOf(k: number, { ef, rescore }: Pick<HnswSearch, "ef" | "rescore">): CutBeam | null {
+    // One more: the record that a search ignores where recall is measured.
+    if (ef !== undefined || rescore !== undefined || k > qualityDepth + 1) return null;
+    return this.#serving.quality?.cut ?? null;
   }
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
@@ -330,11 +342,16 @@ export class HnswReader {
     const read = this.#vectors.duplicates.readerOf(() => visible, options.vectorOf);
     const vectorKeys = this.#found;
     let floorBefore: number | undefined;
-    for (let beam = this.beamOf(k, options.ef); beam <= efMax; beam = longerBeam(beam)) {
+    let cut = this.#cutOf(k, options);
+    for (let ef = this.beamOf(k, options.ef); ef <= efMax; ef = longerBeam(ef)) {
+      const beam: Beam = cut ?? ef;
+      // A search that must look farther is not cut.
+      cut = null;
       vectorKeys.length = 0;
       this.#beam = beam;
       this.#isAmong = false;
-      const isExhausted = graphs.search(query, beam, isAdaptive ? beam : wanted, sees, without, vectorKeys);
+      const taken = isAdaptive ? lengthOf(beam) : wanted;
+      const isExhausted = graphs.search(query, beam, taken, sees, without, vectorKeys);
       // If too few entries of the beam are visible, a longer beam finds more, unless this one has visited every node that it can reach.
       if (this.#isEnough(vectorKeys, k, visible, graphs)) {
         const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : vectorKeys.length;
@@ -345,7 +362,7 @@ export class HnswReader {
         const floor = leastOf(best);
         if (floor === floorBefore) return best;
         floorBefore = floor;
-        if (longerBeam(beam) > beamOfScan(this.#vectors.dimension, graphs.count)) return null;
+        if (longerBeam(ef) > beamOfScan(this.#vectors.dimension, graphs.count)) return null;
       } else if (isExhausted) break;
     }
     return null;

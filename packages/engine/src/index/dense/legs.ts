@@ -8,6 +8,7 @@ import type { Candidates } from "../contract.ts";
 import type { ChosenWay, Leg, LegAccount, LegOptions, LegSearches, SearchedVersion, Visit } from "../kind.ts";
 import { OrdinalBitmap } from "../ordinal-bitmap.ts";
 import { absent } from "../ordinal-map.ts";
+import { lengthOf } from "./beam.ts";
 import type { Walk } from "./graph-search.ts";
 import type { DenseWay, GraphPass, HnswReader } from "./hnsw-search.ts";
 
@@ -81,7 +82,7 @@ export class DenseLegs implements LegSearches {
     const walk = this.#reader.walk(vector, this.#pass, this.#options.allowed);
     return {
       way: this.#way,
-      beam: this.#pass.beam,
+      beam: lengthOf(this.#pass.beam),
       visited: walk.vectorKeys.length + tailCount,
       distances: walk.distances + tailCount,
       ...(visitsMax > 0 && { visits: yield* this.#visits(vector, walk, visitsMax) }),

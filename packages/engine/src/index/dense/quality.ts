@@ -7,6 +7,7 @@
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import { squaredNorm } from "../../vector/exact.ts";
 import type { Candidates } from "../contract.ts";
+import { type Beam, type CutBeam, lengthOf } from "./beam.ts";
 
 export type Quality = {
   /** Mean fraction of the ten exact results that were found, 0 to 1. */
@@ -18,6 +19,8 @@ export type Quality = {
   readonly queries: number;
   /** The beam. */
   readonly ef: number;
+  /** The one with a cutoff that finds as much for fewer comparisons; null: there is none; undefined: that was not measured. */
+  readonly cut?: CutBeam | null | undefined;
   /** A query that finds nothing as good is from elsewhere, see `farScore`; for products by the length of the query. */
   readonly farScore?: number | undefined;
   /** Vectors in the graphs, and what had been linked or removed, when it was measured. */
@@ -32,6 +35,8 @@ export type Measured = {
   readonly met: number;
   readonly lostByCode: number;
   readonly isItselfFound: boolean;
+  /** Nodes that were compared. */
+  readonly compared: number;
 };
 
 /** Number of exact results per query. */
@@ -60,7 +65,7 @@ export type Question = {
 
 /** A measurement in steps. */
 export class QualityCheck {
-  readonly ef: number;
+  readonly beam: Beam;
   readonly #metric: MetricName;
   readonly #questions: readonly Question[];
   #at = 0;
@@ -68,26 +73,51 @@ export class QualityCheck {
   #met = 0;
   #lostByCode = 0;
   #itself = 0;
+  #compared = 0;
 
-  constructor(metric: MetricName, questions: readonly Question[], ef: number) {
+  constructor(metric: MetricName, questions: readonly Question[], beam: Beam) {
     this.#metric = metric;
     this.#questions = questions;
-    this.ef = ef;
+    this.beam = beam;
+  }
+
+  /** The length of the beam at most. */
+  get ef(): number {
+    return lengthOf(this.beam);
+  }
+
+  /** Exact results that are expected and were found, vectors that found themselves, and nodes that were compared for that. */
+  get wanted(): number {
+    return this.#wanted;
+  }
+
+  get met(): number {
+    return this.#met;
+  }
+
+  get itself(): number {
+    return this.#itself;
+  }
+
+  get compared(): number {
+    return this.#compared;
   }
 
   /** The same questions with another beam. */
-  withBeam(ef: number): QualityCheck {
-    return new QualityCheck(this.#metric, this.#questions, ef);
+  withBeam(beam: Beam): QualityCheck {
+    return new QualityCheck(this.#metric, this.#questions, beam);
   }
 
   /** Runs some queries; returns whether there are more. */
-  step(ask: (question: Question, ef: number) => Measured, count: number): boolean {
+  step(ask: (question: Question, beam: Beam) => Measured, count: number): boolean {
     for (const end = this.#at + count; this.#at < Math.min(end, this.#questions.length); this.#at++) {
-      const { wanted, met, lostByCode, isItselfFound } = ask(this.#questions[this.#at], this.ef);
+      const measured = ask(this.#questions[this.#at], this.beam);
+      const { wanted, met, lostByCode, isItselfFound, compared } = measured;
       this.#wanted += wanted;
       this.#met += met;
       this.#lostByCode += lostByCode;
       if (isItselfFound) this.#itself++;
+      this.#compared += compared;
     }
     return this.#at < this.#questions.length;
   }

@@ -7,6 +7,7 @@ import { Growable } from "../../base/growable.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
 import { absent } from "../ordinal-map.ts";
+import { type Beam, lengthOf } from "./beam.ts";
 import type { Sample } from "./build-host.ts";
 import { ExactSearch } from "./exact-search.ts";
 import type { GraphSearch } from "./graph-search.ts";
@@ -53,14 +54,16 @@ export class RecallSample {
   }
 
   /** @param isNew whether a vector was added after the exact search started: it does not count in the results */
-  ask({ vectorKey, vector, truth }: Question, ef: number, isNew: (vectorKey: number) => boolean): Measured {
+  ask({ vectorKey, vector, truth }: Question, asked: Beam, isNew: (vectorKey: number) => boolean): Measured {
     const graphs = this.#vectors.graphs as GraphSearch;
     const wanted = bestOthers(truth, (other) => other !== vectorKey && graphs.has(other) && !isNew(other));
     const counts = (other: number) => !isNew(other);
     const count = Math.min(qualityDepth, wanted.size);
-    const beam = this.#reader.beamOf(qualityDepth, ef);
+    const beam = typeof asked === "number" ? this.#reader.beamOf(qualityDepth, asked) : asked;
+    const most = lengthOf(beam);
     const vectorKeys = new Growable(Uint32Array);
-    graphs.search(vector, beam, beam, counts, vectorKey, vectorKeys);
+    graphs.search(vector, beam, most, counts, vectorKey, vectorKeys);
+    const { compared } = graphs;
     const depth = depthOf(graphs, qualityDepth);
     const met = new Set<number>();
     for (let i = 0; i < Math.min(depth, vectorKeys.length); i++)
@@ -80,7 +83,14 @@ export class RecallSample {
       isItselfFound:
         asGood.size === 0 ||
         vectorKeys.values.subarray(0, vectorKeys.length).some((each) => asGood.has(each)),
+      compared,
     };
+  }
+
+  nearest(vector: Float32Array, ef: number): Candidates {
+    const isThere = (vectorKey: number) => this.#vectors.vectorToLink(vectorKey) !== undefined;
+    const read = (vectorKey: number) => this.#vectors.vectorToLink(vectorKey) as Float32Array;
+    return this.#reader.nearest(vector, qualityDepth + 1, ef, isThere, read);
   }
 }
 

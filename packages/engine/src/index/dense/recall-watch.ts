@@ -2,16 +2,20 @@
 //
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
 // doubled. A sample of the vectors is searched for (quality.ts), and the beam width is doubled until it finds enough (`wantedOf`); searches
-// that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. Scheduling, measuring and its
-// consequences share the counts of changes, so they are one class.
+// that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. When the graphs are built, a beam
+// with a cutoff is looked for that finds as much for less (cut-choice.ts). Scheduling, measuring and its consequences share the counts of
+// changes, so they are one class.
 
 import { inBackground, type Timer } from "../../base/host.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
+import type { Beam } from "./beam.ts";
 import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
+import { CutChoice } from "./cut-choice.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
-import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
+import { depthOf } from "./hnsw-search.ts";
+import { type Quality, QualityCheck, type Question, qualityDepth, sampleSize } from "./quality.ts";
 import { beamOfScan } from "./search-cost.ts";
 import { truths as truthsTask } from "./tasks.ts";
 
@@ -97,6 +101,7 @@ export class RecallWatch {
   /** The running exact search, in a builder (`null`) or in this thread. */
   #truth: { search: Steps<Candidates[]>; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
+  #cutting: CutChoice | undefined;
 
   constructor(options: MaintenanceOptions, vectors: Vectors, watched: Watched) {
     this.#options = options;
@@ -130,16 +135,18 @@ export class RecallWatch {
   get isSettled(): boolean {
     const { current } = this.#watched;
     if (!this.#options.measures || current === undefined || current.count < checkMin) return true;
+    // The first cutoff makes searches faster.
+    if (this.#cutting !== undefined && this.#quality?.cut === undefined) return false;
     return !this.#hasChangedBy(this.#isBuildMeasured ? 0 : changeShare);
   }
 
   get isMeasuring(): boolean {
-    return this.#truth !== undefined || this.#check !== undefined;
+    return this.#truth !== undefined || this.#check !== undefined || this.#cutting !== undefined;
   }
 
   /** Whether this thread has something to do for the measurement. */
   get hasSteps(): boolean {
-    return this.#truth != null || this.#check !== undefined;
+    return this.#truth != null || this.#check !== undefined || this.#cutting !== undefined;
   }
 
   state(): WatchState {
@@ -155,6 +162,7 @@ export class RecallWatch {
   /** Other graphs serve now, so the measurements, which were of other codes, are void. */
   reset(): void {
     this.#check = undefined;
+    this.#cutting = undefined;
     this.#reconnectedWork = -1;
     this.restore({ quality: undefined, efFloor: 0, isScanning: false });
   }
@@ -163,6 +171,7 @@ export class RecallWatch {
     clearTimeout(this.#quietTimer);
     this.#truth = undefined;
     this.#check = undefined;
+    this.#cutting = undefined;
   }
 
   /** The graphs that serve have one more vector key. */
@@ -270,14 +279,17 @@ export class RecallWatch {
       this.#truth = undefined;
       this.#ask(sample, truths);
     }
+    if (this.#cutting !== undefined) this.#goOnCutting(this.#cutting);
     const check = this.#check;
     if (check === undefined) return;
-    const isNew = (vectorKey: number) => this.#linkedSince.has(vectorKey);
-    const ask: Parameters<QualityCheck["step"]>[0] = (question, ef) => this.#vectors.ask(question, ef, isNew);
+    const ask: Parameters<QualityCheck["step"]>[0] = (question, beam) =>
+      this.#vectors.ask(question, beam, this.#isNew);
     if (check.step(ask, questionsPerStep(check.ef))) return;
     this.#check = undefined;
     this.#judge(check);
   }
+
+  readonly #isNew = (vectorKey: number): boolean => this.#linkedSince.has(vectorKey);
 
   #ask(sample: Sample, truths: readonly Candidates[]): void {
     const { metric, dimension, efSearch } = this.#options;
@@ -294,7 +306,7 @@ export class RecallWatch {
     const { current } = this.#watched;
     if (current === undefined) return;
     // Vectors that were added meanwhile are not in the exact results. They are measured next.
-    const quality = check.result(this.#checkCount, this.#checkWork);
+    const quality = { ...check.result(this.#checkCount, this.#checkWork), cut: this.#quality?.cut };
     this.#quality = quality;
     this.#checkMs = performance.now() - this.#checkBeganMs;
     this.#isBuildMeasured = !current.isIdle;
@@ -312,6 +324,7 @@ export class RecallWatch {
         );
       this.#efFloor = quality.ef === efSearch ? 0 : quality.ef;
       this.#isScanning = false;
+      this.#chooseCut(quality, count);
       return;
     }
     const longer = 2 * quality.ef;
@@ -324,6 +337,34 @@ export class RecallWatch {
         `a beam of ${quality.ef} finds ${quality.recall.toFixed(3)} of the nearest vectors; searches that name no beam read all ${count}`,
       );
     this.#isScanning = true;
+  }
+  /** Looks for a beam with a cutoff that finds as much as the measured one, once the graphs are built. */
+  #chooseCut(quality: Quality, count: number): void {
+    const { metric, dimension, efSearch } = this.#options;
+    const current = this.#watched.current as GraphSet;
+    const depth = depthOf(current, qualityDepth);
+    const isScanned = beamOfScan(dimension, count) <= quality.ef;
+    if (this.#isBuildMeasured || isScanned || !CutChoice.isPossible(metric, quality.ef, depth)) {
+      // It was measured against another beam.
+      this.#quality = { ...quality, cut: undefined };
+      return;
+    }
+    const searches = {
+      sample: (size: number) => this.#vectors.sample(size),
+      nearest: (vector: Float32Array, ef: number) => this.#vectors.nearest(vector, ef),
+      ask: (question: Question, beam: Beam) => this.#vectors.ask(question, beam, this.#isNew),
+    };
+    const isCached = this.#vectors.shared() !== undefined;
+    const { recall } = wantedOf(count);
+    const isDoubled = quality.ef > efSearch;
+    this.#cutting = new CutChoice(searches, metric, { ef: quality.ef, isDoubled, depth, recall, isCached });
+  }
+
+  #goOnCutting(cutting: CutChoice): void {
+    const quality = this.#quality as Quality;
+    if (cutting.step(questionsPerStep(quality.ef))) return;
+    this.#cutting = undefined;
+    this.#quality = { ...quality, cut: cutting.chosen };
   }
 }
 

@@ -1,6 +1,7 @@
 // Is a replayed search the kernel's search?
 
 import assert from "node:assert/strict";
+import { scratch } from "@quiverdb/kernels/hnsw";
 import { randomNumbers } from "@quiverdb/kernels/random";
 import { metricNames } from "@quiverdb/protocol/shapes/index-definition";
 import { describe, expect, test } from "vitest";
@@ -71,6 +72,40 @@ describe.each(metricNames)("%s", (metric) => {
         check(walk, leads);
       }
   });
+
+  test.runIf(metric !== "dot_product").each(hnswDataTypes)(
+    "and so it is with a cutoff, of %s codes",
+    (dataType) => {
+      const pair = filled({ dataType, m: 6 }, metric);
+      const set = setOf(pair);
+      const [graph] = pair.hnsw.graphs;
+      const leads = (from: number, to: number) => graph.linksOf(from, 0).includes(to);
+      const lengths = new Set<number>();
+      // A query that is a vector of the graph, too: some of its codes are nearer than nothing.
+      for (const query of [...rowsOf(12, 2), ...rowsOf(3, 1)])
+        for (const most of [30, 64, 400])
+          for (const least of [10, 29])
+            for (const spread of [0, 0.1, 0.5, 30]) {
+              graph.setQuery(set.encoding, query);
+              graph.ban(0xffff_ffff);
+              graph.kernels.hnswEnter(graph.scratch);
+              const found = graph.kernels.hnswSearchWithin(graph.scratch, most, least, spread);
+              const compared = graph.words[(graph.scratch + scratch.compared) / 4];
+              const beam = beamOf(graph, found);
+              const walk = walkOf(graph, { most, least, spread });
+              const plain = beamOf(graph, graph.kernels.hnswSearch(graph.scratch, least));
+              graph.kernels.hnswLeave(graph.scratch);
+              expect(walk.beam).toEqual(beam);
+              // The node at which the level begins was compared on the level above.
+              expect(walk.nodes.length).toBe(compared + 1);
+              check(walk, leads);
+              expect(beam.length).toBeGreaterThanOrEqual(plain.length);
+              expect(beam.length).toBeLessThanOrEqual(most);
+              lengths.add(beam.length);
+            }
+      expect(lengths.size).toBeGreaterThan(10);
+    },
+  );
 
   test("and so it is among allowed nodes, whatever their share", () => {
     const pair = filled({ dataType: "u8", m: 6 }, metric);

@@ -7,6 +7,8 @@
 
 import { none, scratch } from "@quiverdb/kernels/hnsw";
 import type { AllowedNodes } from "./allowed-nodes.ts";
+import { type Beam, type CutBeam, lengthOf } from "./beam.ts";
+import { dataTypeNumbers } from "./code-types.ts";
 import type { Graph } from "./graph.ts";
 
 export type GraphWalk = {
@@ -29,14 +31,14 @@ type Entry = {
 };
 
 /** Entries are ordered by key, then by node. */
-const isBefore = (a: Entry, b: Entry): boolean => a.key < b.key || (a.key === b.key && a.node < b.node);
+const isBefore = (a: Pick<Entry, "key" | "node">, b: Pick<Entry, "key" | "node">): boolean =>
+  a.key < b.key || (a.key === b.key && a.node < b.node);
 
 /**
  * Replays a search for the query in the scratch memory of this thread, which is entered.
- * @param ef the length of the beam
  * @param among the search is one among these nodes alone, see GraphSearch.searchAmong
  */
-export function walkOf(graph: Graph, ef: number, among: AllowedNodes | null = null): GraphWalk {
+export function walkOf(graph: Graph, beam: Beam, among: AllowedNodes | null = null): GraphWalk {
   const keys = new Keys(graph);
   const entry = graph.entry;
   if (entry === none) return { nodes: [], from: [], distances: 0, beam: [] };
@@ -47,24 +49,29 @@ export function walkOf(graph: Graph, ef: number, among: AllowedNodes | null = nu
     pass.follow((node) => pass.unmet(graph.linksOf(node, level)));
     ({ key, node: start } = pass.beam[0]);
   }
-  const pass = new Pass(graph, keys, start, key, ef);
+  const cut = typeof beam === "number" ? null : beam;
+  const pass = new Pass(graph, keys, start, key, lengthOf(beam), cut);
   if (among === null) pass.follow((node) => pass.unmet(graph.linksOf(node, 0)));
   else {
     for (const seeds of groupsOf(among.seeds, pass, graph.shape.m0)) pass.offer(seeds, -1);
     pass.follow((node) => allowedAround(graph, pass, among.bits, node));
   }
-  const { nodes, from, beam } = pass;
-  return { nodes, from, distances: keys.count, beam: beam.map(({ node }) => node) };
+  const { nodes, from } = pass;
+  return { nodes, from, distances: keys.count, beam: pass.beam.map(({ node }) => node) };
 }
 
 /** Keys of nodes for the query, in the batch of the scratch memory. */
 class Keys {
   readonly #graph: Graph;
+  /** What makes half of the squared distance of a key. */
+  readonly offset: number;
   /** Keys that were computed. */
   count = 0;
 
   constructor(graph: Graph) {
     this.#graph = graph;
+    const isWhole = graph.shape.dataType === dataTypeNumbers.f32;
+    this.offset = isWhole ? 0 : graph.floats[graph.placeOf("query") / 4 + 3];
   }
 
   /** @param nodes at least one, and no more than a list has links. @returns a copy */
@@ -88,10 +95,14 @@ class Pass {
   readonly met: Set<number>;
   readonly #keys: Keys;
   readonly #ef: number;
+  readonly #cut: CutBeam | null;
+  /** Entries behind it do not enter the beam. */
+  #worst: Pick<Entry, "key" | "node"> | undefined;
 
-  constructor(graph: Graph, keys: Keys, start: number, key: number, ef: number) {
+  constructor(graph: Graph, keys: Keys, start: number, key: number, ef: number, cut: CutBeam | null = null) {
     this.#keys = keys;
     this.#ef = ef;
+    this.#cut = cut;
     this.nodes = [start];
     this.beam = [{ key, node: start, at: 0, isFollowed: false }];
     const banned = graph.words[(graph.scratch + scratch.banned) / 4];
@@ -125,7 +136,7 @@ class Pass {
   offer(nodes: readonly number[], from: number): number {
     if (nodes.length === 0) return Number.POSITIVE_INFINITY;
     const { beam } = this;
-    const worst = beam.length < this.#ef ? undefined : beam[beam.length - 1];
+    const worst = beam.length < this.#ef ? this.#worst : beam[beam.length - 1];
     let first = Number.POSITIVE_INFINITY;
     for (const [i, key] of this.#keys.of(nodes).entries()) {
       const entry = { key, node: nodes[i], at: this.nodes.length, isFollowed: false };
@@ -137,7 +148,22 @@ class Pass {
       first = Math.min(first, place);
     }
     if (beam.length > this.#ef) beam.length = this.#ef;
+    if (Number.isFinite(first)) this.#shorten();
     return first;
+  }
+
+  /** Drops what is beyond the cutoff. */
+  #shorten(): void {
+    const { beam } = this;
+    const cut = this.#cut;
+    if (cut === null || beam.length < cut.least) return;
+    const { key } = beam[9];
+    const { fround } = Math;
+    const farther = fround(Math.max(0, fround(key + this.#keys.offset)) * fround(cut.spread));
+    const limit = { key: fround(key + farther), node: Number.POSITIVE_INFINITY };
+    const last = beam[cut.least - 1];
+    this.#worst = isBefore(limit, last) ? last : limit;
+    while (isBefore(this.#worst, beam[beam.length - 1])) beam.pop();
   }
 }
 
