@@ -46,7 +46,7 @@ describe.each(metricNames.filter((metric) => metric !== "dot_product"))("%s", (m
       const index = indexOf({ metric, dataType });
       const { reader } = index;
       const ef = reader.efDefault;
-      expect(cutOf(index).most).toBe(2 * ef);
+      expect(cutOf(index).most).toBe(1.25 * ef);
       const met = { cut: 0, plain: 0 };
       const compared = { cut: 0, plain: 0 };
       for (const query of queries) {
