@@ -403,7 +403,8 @@ export const LegWork = Type.Object({
   }),
   beam: Type.Optional(
     Type.Integer({
-      description: "Width of the beam of the last pass; absent if no links were followed.",
+      description:
+        "Width of the beam of the last pass, at most; absent if no links were followed. Where a search ends by distance, it is up to a quarter more than ef_search_effective.",
     }),
   ),
   visited: Type.Integer({
