@@ -1,17 +1,16 @@
 // By which cutoff does a search find as much as with a beam of one length, for fewer comparisons?
 //
 // A beam with a cutoff ends where the next candidate is much farther than the tenth best (kernels/assembly/hnsw/search-layer.ts). How much
-// farther depends on the data (0.05 to 0.7 of the squared distance), so it is measured: sampled vectors are searched for by the beam of one
+// farther depends on the data (0.05 to 0.6 of the squared distance), so it is measured: sampled vectors are searched for by the beam of one
 // length, and by halving the steps of a ladder the least spread is found that finds enough. Nothing is lost by taking the results of a much
 // longer beam for the truth: what only an exact search finds, both ways miss. So this costs no scan, and a sample that tells
 // thousandths of recall is cheap for any number of vectors.
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
-import type { Candidates } from "../contract.ts";
-import type { Beam, CutBeam } from "./beam.ts";
-import type { Sample } from "./build-host.ts";
+import type { CutBeam } from "./beam.ts";
+import type { Sample, Vectors } from "./build-host.ts";
 import { efMax } from "./graph-layout.ts";
-import { type Measured, QualityCheck, type Question } from "./quality.ts";
+import { QualityCheck, type Question } from "./quality.ts";
 
 const spreads: readonly number[] = Array.from({ length: 27 }, (_, i) => 0.05 * 1.1 ** i);
 /**
@@ -36,14 +35,6 @@ const questionCount = 200;
 /** Fewer are asked if each vector must be read from the store. */
 const questionCountWithoutCache = 50;
 
-/** What the measurement asks of the index. */
-export interface CutSearches {
-  sample(count: number): Sample;
-  /** The best vector keys by a beam. */
-  nearest(vector: Float32Array, ef: number): Candidates;
-  ask(question: Question, beam: Beam): Measured;
-}
-
 export type CutConditions = {
   /** The beam of one length; whether it is longer than the definition's. */
   readonly ef: number;
@@ -52,13 +43,12 @@ export type CutConditions = {
   readonly depth: number;
   /** The wanted one. */
   readonly recall: number;
-  /** Whether all vectors are in memory. */
-  readonly isCached: boolean;
 };
 
 /** The measurement, in steps. */
 export class CutChoice {
-  readonly #searches: CutSearches;
+  readonly #vectors: Vectors;
+  readonly #isNew: (vectorKey: number) => boolean;
   readonly #metric: MetricName;
   readonly #ef: number;
   readonly #least: number;
@@ -76,18 +66,22 @@ export class CutChoice {
   /** How many results are enough. */
   #enough = 0;
 
+  /** @param isNew as of `Vectors.ask` */
   constructor(
-    searches: CutSearches,
+    vectors: Vectors,
+    isNew: (vectorKey: number) => boolean,
     metric: MetricName,
-    { ef, depth, recall, isDoubled, isCached }: CutConditions,
+    { ef, depth, recall, isDoubled }: CutConditions,
   ) {
     this.#recall = recall;
     this.#isDoubled = isDoubled;
-    this.#searches = searches;
+    this.#vectors = vectors;
+    this.#isNew = isNew;
     this.#metric = metric;
     this.#ef = ef;
     this.#least = Math.max(leastMin, depth);
-    this.#sample = searches.sample(isCached ? questionCount : questionCountWithoutCache);
+    const isCached = vectors.shared() !== undefined;
+    this.#sample = vectors.sample(isCached ? questionCount : questionCountWithoutCache);
   }
 
   /** Whether a cutoff can save anything: products are no distances, and what is scored exactly fills a short beam. */
@@ -109,12 +103,13 @@ export class CutChoice {
     for (let i = 0; i < count && this.#questions.length < vectorKeys.length; i++) {
       const at = this.#questions.length;
       const vector = vectors.subarray(at * dimension, (at + 1) * dimension);
-      const truth = this.#searches.nearest(vector, Math.min(efMax, truthTimes * this.#ef));
+      const truth = this.#vectors.nearest(vector, Math.min(efMax, truthTimes * this.#ef));
       this.#questions.push({ vectorKey: vectorKeys[at], vector, truth });
     }
     if (this.#questions.length < vectorKeys.length) return true;
     this.#check ??= new QualityCheck(this.#metric, this.#questions, this.#ef);
-    if (this.#check.step((question, beam) => this.#searches.ask(question, beam), count)) return true;
+    if (this.#check.step((question, beam) => this.#vectors.ask(question, beam, this.#isNew), count))
+      return true;
     this.#judge(this.#check);
     if (this.#low === this.#high) return false;
     const spread = spreads[(this.#low + this.#high) >> 1];

@@ -9,13 +9,12 @@
 import { inBackground, type Timer } from "../../base/host.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { Beam } from "./beam.ts";
 import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
 import { CutChoice } from "./cut-choice.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { depthOf } from "./hnsw-search.ts";
-import { type Quality, QualityCheck, type Question, qualityDepth, sampleSize } from "./quality.ts";
+import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
 import { beamOfScan } from "./search-cost.ts";
 import { truths as truthsTask } from "./tasks.ts";
 
@@ -338,6 +337,7 @@ export class RecallWatch {
       );
     this.#isScanning = true;
   }
+
   /** Looks for a beam with a cutoff that finds as much as the measured one, once the graphs are built. */
   #chooseCut(quality: Quality, count: number): void {
     const { metric, dimension, efSearch } = this.#options;
@@ -349,15 +349,10 @@ export class RecallWatch {
       this.#quality = { ...quality, cut: undefined };
       return;
     }
-    const searches = {
-      sample: (size: number) => this.#vectors.sample(size),
-      nearest: (vector: Float32Array, ef: number) => this.#vectors.nearest(vector, ef),
-      ask: (question: Question, beam: Beam) => this.#vectors.ask(question, beam, this.#isNew),
-    };
-    const isCached = this.#vectors.shared() !== undefined;
     const { recall } = wantedOf(count);
     const isDoubled = quality.ef > efSearch;
-    this.#cutting = new CutChoice(searches, metric, { ef: quality.ef, isDoubled, depth, recall, isCached });
+    const conditions = { ef: quality.ef, isDoubled, depth, recall };
+    this.#cutting = new CutChoice(this.#vectors, this.#isNew, metric, conditions);
   }
 
   #goOnCutting(cutting: CutChoice): void {
