@@ -26,6 +26,7 @@ import {
 } from "../collection/definition.ts";
 import { kindsWith } from "../index/registry.ts";
 import { collectGarbage } from "../process/collect-garbage.ts";
+import { removeCollectionDirectory } from "../process/data-directory.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { alreadyExists } from "./catalog.ts";
 import type { Collections } from "./collections.ts";
@@ -34,6 +35,7 @@ import type { SharedChange } from "./replication.ts";
 import type { Restores } from "./snapshots/restores.ts";
 
 export type ChangeDependencies = {
+  readonly dataDir: string;
   readonly writer: Writer;
   readonly background: Background;
   readonly log: DatabaseLog;
@@ -242,34 +244,30 @@ export class CollectionChanges {
   }
 
   async #delete(name: string, internalId: string, answer?: CatalogAnswer): Promise<void> {
-    const aside = this.#collections.quarantined.get(name);
-    const { elsewhere } = this.#collections;
+    const { served, quarantined, elsewhere } = this.#collections;
     const known = this.#collections.entryOf(name);
     // All nodes refuse alike, whether they hold it or not. Of an entry that is damaged here, the id is not known.
-    if (known === undefined ? aside === undefined : known.internalId !== internalId)
+    if (known === undefined ? !quarantined.has(name) : known.internalId !== internalId)
       throw new QuiverError(
         "collection_not_found",
         `The collection '${name}' was deleted or replaced meanwhile.`,
       );
-    if (aside !== undefined) return this.#collections.deleteQuarantined(aside, answer);
-    if (elsewhere.has(name)) {
-      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
-      elsewhere.delete(name);
-      return;
-    }
     await this.#restores.end(
       name,
       new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
     );
-    const collection = this.#collections.find(name);
-    this.#collections.served.delete(name);
+    const aside = quarantined.get(name);
+    // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
+    if (aside !== undefined && aside.entry === undefined) throw aside.error;
     await this.#change(name, async () => {
-      try {
-        await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
-      } catch (error) {
-        this.#collections.served.set(name, collection);
-        throw error;
+      if (elsewhere.has(name)) return this.#takeOut(elsewhere, name, answer);
+      if (aside?.entry !== undefined) {
+        await this.#takeOut(quarantined, name, answer);
+        removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
+        return;
       }
+      const collection = this.#collections.find(name);
+      await this.#takeOut(served, name, answer);
       try {
         failpoint("drop:out-of-catalog");
         await this.#collections.remove(collection);
@@ -283,5 +281,17 @@ export class CollectionChanges {
         );
       }
     });
+  }
+
+  /** Removes a collection's entry, here at once, so that a copy that arrives for it meanwhile is dropped, and in the catalog durably. */
+  async #takeOut<T>(from: Map<string, T>, name: string, answer?: CatalogAnswer): Promise<void> {
+    const taken = from.get(name) as T;
+    from.delete(name);
+    try {
+      await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
+    } catch (error) {
+      from.set(name, taken);
+      throw error;
+    }
   }
 }

@@ -344,17 +344,6 @@ export class Collections {
       ...this.elsewhere.values(),
     ];
   }
-
-  /** Deletes a damaged collection. When its catalog entry is damaged, its directory is unknown, and it cannot be deleted. */
-  async deleteQuarantined(
-    { name, entry, error }: Quarantined,
-    answer: CatalogAnswer | undefined,
-  ): Promise<void> {
-    if (entry === undefined) throw error;
-    await this.#dependencies.writer.changeCatalog({ kind: "deleteCollection", name, answer });
-    this.quarantined.delete(name);
-    removeCollectionDirectory(this.#dependencies.dataDir, entry.internalId);
-  }
 }
 
 const newId = (): string => `c${randomBytes(12).toString("hex")}`;

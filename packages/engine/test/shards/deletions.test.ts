@@ -1,12 +1,17 @@
 // Are the shards of a collection deleted together, by its name alone, on all nodes alike?
 
+import { existsSync, rmSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
+import { QuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { logUnavailable } from "../../../cluster/src/errors.ts";
 import {
   type CatalogEntry,
   collectionIdOf,
   type Replica,
   type SharedChange,
 } from "../../src/database/replication.ts";
+import { collectionDirectory } from "../../src/process/data-directory.ts";
 import { MemoryLog } from "./memory-log.ts";
 
 let log: MemoryLog;
@@ -14,7 +19,7 @@ let replicas: Replica[];
 beforeAll(async () => {
   log = await MemoryLog.open(2);
   replicas = log.nodes.map(({ replica }) => replica);
-  for (const name of ["named", "moving"])
+  for (const name of ["named", "moving", "elsewhere", "received"])
     await log.databases[0].createCollection({
       name,
       dense_vector: { enabled: true, dimension: 2, auto_create_index: true },
@@ -96,4 +101,73 @@ test("[Y13] a collection that is deleted while a node copies a shard of it is de
   expect(await change(created)).toEqual(["made", "made"]);
   for (const database of log.databases)
     expect(await database.collection("moving").count()).toEqual({ count: 0 });
+});
+
+test.each([
+  ["elsewhere", "a first copy"],
+  ["received", "another copy"],
+])("[Y13] nor does one stay whose deletion comes while the store of %s, %s, is opened", async (name) => {
+  const [receiver, giver] = replicas;
+  const { internalId } = entryOf(`${name}#1`);
+  await change({ kind: "setReplicas", internalId, replicas: ["n0", "n1"] });
+  const directory = collectionDirectory(log.directories[0], internalId);
+  const receive = async () => receiver.receive(internalId, await giver.copyOf(internalId));
+  if (name === "received") {
+    await receive();
+    await receiver.leave(internalId, new QuiverError("not_ready", "It is to be received again."));
+    rmSync(directory, { recursive: true });
+  }
+  expect(receiver.serves(internalId)).toBe(false);
+  const received = Promise.allSettled([receive()]);
+  // The directory gets its name, and the store is being opened.
+  while (!existsSync(directory)) await setImmediate();
+  const deleted = { kind: "deleteCollection", name, internalId: collectionIdOf(internalId) } as const;
+  expect(await change(deleted)).toEqual(["made", "made"]);
+  await received;
+  expect(receiver.serves(internalId)).toBe(false);
+  expect(receiver.entryById(internalId)).toBe(undefined);
+  expect(existsSync(directory)).toBe(false);
+});
+
+test("[Y13] a deletion does not wait for a copy to its name whose change comes behind it in the log", async () => {
+  const [database] = log.databases;
+  const made = log.change.bind(log);
+  const gate = Promise.withResolvers<void>();
+  const isReady = Promise.withResolvers<void>();
+  log.change = async (held) => {
+    isReady.resolve();
+    await gate.promise;
+    expect(await change(held)).toEqual(["made", "made"]);
+  };
+  const source = entryOf("named#0");
+  expect(source).toBeDefined();
+  const copying = database.copyCollection("named", {}, "copied");
+  await isReady.promise;
+  log.change = made;
+  // Another node makes one of the name, and deletes it.
+  const internalId = "ceeee";
+  const entry = { ...source, internalId, definition: { ...source.definition, name: "copied" } };
+  delete (entry.definition as { shard?: object }).shard;
+  expect(await change({ kind: "createCollection", entry, indexes: {} })).toEqual(["made", "made"]);
+  expect(await change({ kind: "deleteCollection", name: "copied", internalId })).toEqual(["made", "made"]);
+  gate.resolve();
+  expect(await copying).toMatchObject({ name: "copied", vector_count: 0 });
+  expect(await database.collection("copied").count()).toEqual({ count: 0 });
+});
+
+test("[Y13] a copy of which it is unknown whether its change is in the log is there when the change comes", async () => {
+  const [database] = log.databases;
+  const changes: SharedChange[] = [];
+  const made = log.change.bind(log);
+  log.change = async (change) => {
+    changes.push(change);
+    throw logUnavailable("this node lags behind it", "unknown");
+  };
+  await expect(database.copyCollection("named", {}, "late")).rejects.toMatchObject({
+    code: "log_unavailable",
+  });
+  log.change = made;
+  expect(changes).toHaveLength(1);
+  expect(await change(changes[0])).toEqual(["made", "made"]);
+  expect(await database.collection("late").count()).toEqual({ count: 0 });
 });

@@ -66,7 +66,7 @@ class Node implements ReplicatedLog {
 export class MemoryLog {
   readonly nodes: Node[] = [];
   readonly databases: Database[] = [];
-  readonly #directories: string[] = [];
+  readonly directories: string[] = [];
   #position = 0;
   /** Called before a node applies a message. */
   beforeApply: (node: string) => Promise<void> = async () => {};
@@ -76,7 +76,7 @@ export class MemoryLog {
     for (let i = 0; i < count; i++) log.nodes.push(new Node(log, `n${i}`));
     for (const node of log.nodes) {
       const dataDir = mkdtempSync(join(tmpdir(), "quiver-shards-"));
-      log.#directories.push(dataDir);
+      log.directories.push(dataDir);
       log.databases.push(await openDatabase({ dataDir, replication: node }));
     }
     return log;
@@ -146,6 +146,6 @@ export class MemoryLog {
 
   async close(): Promise<void> {
     await Promise.all(this.databases.map((database) => database.close()));
-    for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
+    for (const directory of this.directories) rmSync(directory, { recursive: true, force: true });
   }
 }

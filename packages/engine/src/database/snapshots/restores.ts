@@ -60,6 +60,8 @@ export type RestoreDependencies = {
   change(change: SharedChange): Promise<void>;
   /** The entry with this node among the replicas. */
   here(entry: CatalogEntry): CatalogEntry;
+  /** Whether changes of the catalog are in a log, which is applied in its order. */
+  readonly isReplicated: boolean;
 };
 
 export class Restores {
@@ -84,9 +86,11 @@ export class Restores {
     return this.#restoring.has(name);
   }
 
-  /** Aborts all restores. */
+  /** Aborts all restores, and waits for their end. */
   async close(reason: QuiverError): Promise<void> {
-    await Promise.all([...this.#restoring.keys()].map((name) => this.end(name, reason)));
+    for (const { controller } of this.#restoring.values()) controller.abort(reason);
+    await Promise.all(Array.from(this.#restoring.values(), ({ done }) => done));
+    await Promise.all(Array.from(this.#ready.values(), (collection) => collection.close(reason)));
   }
 
   async restore(
@@ -353,6 +357,8 @@ export class Restores {
       const isMade = collections.length > 0 && !this.#ready.has(collections[0].entry.internalId);
       if (isMade && collections.every(({ entry }) => this.#collections.entryById(entry.internalId)))
         throw error;
+      // Its change may yet come, and then needs the stores. If it does not, the next start removes them.
+      if (isQuiverError(error, "log_unavailable") && error.details.applied === "unknown") throw error;
       const open = new Set(collections.map(({ entry }) => entry.internalId));
       for (const collection of collections) {
         this.#ready.delete(collection.entry.internalId);
@@ -435,10 +441,11 @@ export class Restores {
     }
   }
 
-  /** Aborts the restore of this name, if there is one, and waits for its end. */
+  /** Aborts the restore of this name, if there is one, and waits for its end. One whose change is in the log comes behind what ends it. */
   async end(name: string, reason: QuiverError): Promise<void> {
     const restore = this.#restoring.get(name);
     restore?.controller.abort(reason);
-    await restore?.done;
+    const isReady = [...this.#ready.values()].some(({ entry }) => nameOf(entry.definition) === name);
+    if (!this.#dependencies.isReplicated || !isReady) await restore?.done;
   }
 }
