@@ -298,6 +298,23 @@ it("[N5] recall is measured against exact search, and a target picks the beam", 
   expect(await codeOf(() => collection.measureRecall())).toContain("no dense index");
 });
 
+it("[N5] a search for a target ends by distance once that was measured, after a restart too", async () => {
+  let collection = await make();
+  await collection.upsert(vectors(0, 6_000));
+  await built(collection);
+  const query_vector = vectors(0, 1, 5)[0].dense_values;
+  const beamOf = async (recall_target: number) => {
+    const { legs } = await collection.search("dense", { query_vector, recall_target, explain: true });
+    return legs?.dense?.beam;
+  };
+  const plain = (await beamOf(0.98)) as number;
+  await expect.poll(() => beamOf(0.98)).toBe(2 * plain);
+  await collection.unload();
+  collection = (await open()).collection("c");
+  await collection.load();
+  expect(await beamOf(0.98)).toBe(2 * plain);
+});
+
 it("[N5] recall that is measured while records are linked is that of the vectors at the start", async () => {
   const { name } = await make();
   const db = database as Database;

@@ -121,6 +121,8 @@ export interface Beams {
   readonly beamMax: number;
   /** The beam of a search for k records. @param ef the one that it sets; default: none */
   beamOf(k: number, ef?: number): number;
+  /** Searches for k records ask for this recall, which a beam of `ef` reaches: another may reach it for less, which is measured later. */
+  askCut(k: number, ef: number, recall: number): void;
   /** The latest measurement; a checkpoint has it. */
   measuredBeams: MeasuredBeams | undefined;
 }
@@ -190,6 +192,8 @@ export type LegOptions = {
   readonly isExact: boolean;
   /** The beam of a graph; undefined: the index's own. */
   readonly ef: number | undefined;
+  /** Whether the beam that is set may end by distance where measurements find as much; default false. */
+  readonly mayCut?: boolean;
   /** A record that a graph is searched without, as if it had not been added, where no other record has its vector. */
   readonly without?: number;
 };

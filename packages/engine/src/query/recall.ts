@@ -97,9 +97,9 @@ function searchBut(
   view: View,
   { ordinal, leg }: Sample,
   k: number,
-  ef: number | undefined,
+  { ef, mayCut }: Pick<LegOptions, "ef" | "mayCut">,
 ): Steps<Candidates> {
-  const options: LegOptions = { ...unlimited, isExact: false, ef, without: ordinal };
+  const options: LegOptions = { ...unlimited, isExact: false, ef, mayCut, without: ordinal };
   return new Legs(view, [[leg]], options).of(0)[0].search(k);
 }
 
@@ -117,12 +117,12 @@ function* timed<T>(steps: Steps<T>, tell: (ms: number) => void): Steps<T> {
   }
 }
 
-/** Measures the index of a pinned view. @param ef beam; default: the index's own */
+/** Measures the index of a pinned view. @param beam of the searches; default: the index's own */
 export function* measureRecall(
   view: View,
   count: number,
   topK: number,
-  ef?: number,
+  beam: Pick<LegOptions, "ef" | "mayCut"> = { ef: undefined },
 ): Steps<RecallMeasurement> {
   const { beams } = measuredIn(view);
   const samples = sampleOf(view, count);
@@ -133,7 +133,7 @@ export function* measureRecall(
     const truth = yield* timed(truthOf(i), (ms) => {
       exactMs += ms;
     });
-    const found = yield* timed(searchBut(view, sample, topK + 1, ef), (ms) => {
+    const found = yield* timed(searchBut(view, sample, topK + 1, beam), (ms) => {
       searchMs += ms;
     });
     const share = shareOf(truth, found, sample.ordinal, topK);
@@ -141,12 +141,12 @@ export function* measureRecall(
     worst = Math.min(worst, share);
   }
   const queries = samples.length;
-  const beam = beams.waiting === null ? null : beams.beamOf(topK, ef);
-  if (queries === 0) return { recall: 1, worst: 1, ef: beam, queries, searchMs: 0, exactMs: 0 };
+  const ef = beams.waiting === null ? null : beams.beamOf(topK, beam.ef);
+  if (queries === 0) return { recall: 1, worst: 1, ef, queries, searchMs: 0, exactMs: 0 };
   return {
     recall: sum / queries,
     worst,
-    ef: beam,
+    ef,
     queries,
     searchMs: searchMs / queries,
     exactMs: exactMs / queries,
@@ -187,6 +187,7 @@ export class BeamTable {
     const row = beams.measuredBeams.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
     if (point === undefined) return beams.beamMax + 1;
+    beams.askCut(k, point.ef, recall);
     // For more results than were measured, the beam width grows in proportion.
     return Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
   }
@@ -224,7 +225,7 @@ function* measureBeams(view: View): Steps<void> {
       let sum = 0;
       for (const [i, drawn] of sample.entries()) {
         yield;
-        sum += shareOf(truths[i], yield* searchBut(view, drawn, depth + 1, ef), drawn.ordinal, depth);
+        sum += shareOf(truths[i], yield* searchBut(view, drawn, depth + 1, { ef }), drawn.ordinal, depth);
       }
       points[row].push({ ef, recall: sample.length === 0 ? 1 : sum / sample.length });
     }

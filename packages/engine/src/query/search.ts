@@ -114,7 +114,8 @@ export function* eachQuery(
       };
     const ofGroup = queries.map((query) => plan.queries[query]);
     const ofKey = plan.keyFilter ? (yield* lookUp.matching(plan.keyFilter)).set : null;
-    const options = { allowed, ofKey, isExact: plan.beam.exact, ef };
+    const { exact: isExact, efSearch } = plan.beam;
+    const options = { allowed, ofKey, isExact, ef, mayCut: efSearch === null };
     const legs = new Legs(view, ofGroup, options);
     for (const [i, query] of queries.entries()) {
       deadline.check();

@@ -9,6 +9,7 @@
 //   rule out   those of the others that cannot reach it once they are looked up in the lists left aside
 //   score      what remains, by descending sum, until none can reach the floor
 
+import { floorOf, keepReaching, leastSum, scoreCandidates } from "./by-units";
 import { sortCandidates } from "./collect";
 import {
   S_CANDIDATE_COUNT,
@@ -28,11 +29,12 @@ import {
   S_TERMS,
   T_COUNT,
   T_MOST_UNITS,
+  T_QUANTIZED,
   T_RECORDS,
   TERM_BYTES,
 } from "./layout";
-import { floorOf, keepReaching, leastSum, ruleOut, scoreCandidates } from "./max-score";
-import { addUnitsUpTo, enterUnits } from "./units";
+import { postingIn } from "./posting-of";
+import { addUnitsUpTo, enterUnits, shiftOf, unitsOf } from "./units";
 
 const ADD: u32 = 0;
 const PROBE: u32 = 1;
@@ -152,4 +154,32 @@ function leastOfGreatest(scratch: usize, candidates: usize, end: usize, k: u32):
   for (let above: u32 = 0; bin > 0 && above < k; ) above += load<u32>(bins + ((<usize>--bin) << 2));
   memory.fill(bins, 0, (<usize>BINS) << 2);
   return bin << BIN_BITS;
+}
+
+/** Looks the candidates up in the lists that were not added, the greatest bound first, and drops those that cannot reach the floor. */
+function ruleOut(scratch: usize): void {
+  const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
+  const terms = <usize>load<u32>(scratch, S_TERMS);
+  const shift = shiftOf(scratch);
+  const floor = <i32>floorOf(scratch);
+  let rest = <i32>load<u32>(scratch, S_REST);
+  let end = candidates + ((<usize>load<u32>(scratch, S_CANDIDATE_COUNT)) << 2);
+  for (let term = <usize>load<u32>(scratch, S_ESSENTIAL); term > terms && end > candidates; ) {
+    term -= TERM_BYTES;
+    rest -= <i32>load<u32>(term, T_MOST_UNITS);
+    const quantized = <usize>load<u32>(term, T_QUANTIZED);
+    let kept = candidates;
+    for (let at = candidates; at < end; at += 4) {
+      let key = load<u32>(at);
+      const posting = postingIn(term, key & 0xffff);
+      if (posting >= 0) key += unitsOf(term, load<u8>(quantized + <usize>posting), shift) << 16;
+      if (<i32>(key >> 16) + rest < floor) continue;
+      store<u32>(kept, key);
+      kept += 4;
+    }
+    end = kept;
+  }
+  store<u32>(scratch, rest, S_REST);
+  sortCandidates(candidates, end);
+  store<u32>(scratch, <u32>(end - candidates) >> 2, S_CANDIDATE_COUNT);
 }

@@ -5,6 +5,7 @@
 //   by sums       exact sums of all postings, if lists are short: looking records up in so many lists costs more than it saves
 //   by windows    4,096 records at a time: what can be negative, and where there is no memory for the sums of all records
 
+import { searchUnits } from "./by-units";
 import { enterSegment } from "./enter";
 import {
   E_BASE,
@@ -23,7 +24,6 @@ import {
   S_WAY,
   SPARSE,
 } from "./layout";
-import { searchUnits } from "./max-score";
 import { searchReaching } from "./reaching";
 import { enterSums, sumSegment } from "./sums";
 import { searchWindows } from "./windows";

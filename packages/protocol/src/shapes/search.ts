@@ -404,7 +404,7 @@ export const LegWork = Type.Object({
   beam: Type.Optional(
     Type.Integer({
       description:
-        "Width of the beam of the last pass, at most; absent if no links were followed. Where a search ends by distance, it is up to a quarter more than ef_search_effective.",
+        "Width of the beam of the last pass, at most; absent if no links were followed. Where a search ends by distance, it is up to a quarter more than ef_search_effective, or with recall_target twice the width that reaches it.",
     }),
   ),
   visited: Type.Integer({

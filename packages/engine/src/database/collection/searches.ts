@@ -181,7 +181,9 @@ export class Searches implements Searched<View> {
     try {
       const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
       const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.readTxn), this.beams);
-      const measured = await deadline.task.finish(measureRecall(view, sample, topK, ef));
+      const measured = await deadline.task.finish(
+        measureRecall(view, sample, topK, { ef, mayCut: beam.efSearch === null }),
+      );
       return {
         recall: measured.recall,
         worst_recall: measured.worst,

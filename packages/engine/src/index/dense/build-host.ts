@@ -34,6 +34,10 @@ export type MaintenanceOptions = Omit<GraphSetOptions, "scratchCount"> & {
 /** Names with their vectors, one after the other. */
 export type Sample = { readonly vectorKeys: number[]; readonly vectors: Float32Array };
 
+/** One of its vectors. */
+export const vectorAt = ({ vectors }: Sample, i: number, dimension: number): Float32Array =>
+  vectors.subarray(i * dimension, (i + 1) * dimension);
+
 /** The vectors of the index, by vector key. */
 export interface Vectors {
   /** Vectors that no graph has, ascending. */

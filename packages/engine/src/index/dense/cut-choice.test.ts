@@ -33,10 +33,22 @@ const cutOf = (index: HnswIndex): CutBeam => {
   return cut;
 };
 
-/** The pass of a search, which has one. */
-function passOf(reader: HnswReader, query: Float32Array, k: number, ef?: number): GraphPass {
-  reader.begin(query, k, () => null, { ef, vectorOf: (ordinal) => rows[ordinal] });
+/** The pass of a search, which has one. @param mayCut whether the beam is one that reaches an asked recall */
+function passOf(reader: HnswReader, query: Float32Array, k: number, ef?: number, mayCut = false): GraphPass {
+  reader.begin(query, k, () => null, { ef, mayCut, vectorOf: (ordinal) => rows[ordinal] });
   return reader.lastPass as GraphPass;
+}
+
+/** What searches find of the right results, and the vectors that they compare. */
+function foundBy(reader: HnswReader, ef: number | undefined, mayCut = false) {
+  const found = { met: 0, compared: 0 };
+  for (const query of queries) {
+    const right = new Set(reader.searchExactly(query, 10, null).ordinals);
+    for (const ordinal of reader.search(query, 10, { ef, mayCut }).ordinals)
+      if (right.has(ordinal)) found.met++;
+    found.compared += reader.walk(query, passOf(reader, query, 10, ef, mayCut)).distances;
+  }
+  return found;
 }
 
 describe.each(metricNames.filter((metric) => metric !== "dot_product"))("%s", (metric) => {
@@ -47,22 +59,60 @@ describe.each(metricNames.filter((metric) => metric !== "dot_product"))("%s", (m
       const { reader } = index;
       const ef = reader.efDefault;
       expect(cutOf(index).most).toBe(1.25 * ef);
-      const met = { cut: 0, plain: 0 };
-      const compared = { cut: 0, plain: 0 };
-      for (const query of queries) {
-        const right = new Set(reader.searchExactly(query, 10, null).ordinals);
-        for (const way of ["cut", "plain"] as const) {
-          const asked = way === "cut" ? undefined : ef;
-          for (const ordinal of reader.search(query, 10, { ef: asked }).ordinals)
-            if (right.has(ordinal)) met[way]++;
-          compared[way] += reader.walk(query, passOf(reader, query, 10, asked)).distances;
-        }
-      }
-      expect(met.cut).toBeGreaterThanOrEqual(met.plain - 0.002 * 10 * queries.length);
-      expect(met.cut).toBeGreaterThanOrEqual(0.99 * 10 * queries.length);
-      expect(compared.cut).toBeLessThan(0.9 * compared.plain);
+      const [cut, plain] = [foundBy(reader, undefined), foundBy(reader, ef)];
+      expect(cut.met).toBeGreaterThanOrEqual(plain.met - 0.002 * 10 * queries.length);
+      expect(cut.met).toBeGreaterThanOrEqual(0.99 * 10 * queries.length);
+      expect(cut.compared).toBeLessThan(0.9 * plain.compared);
     },
   );
+});
+
+test("[N5] a beam that reaches an asked recall gets a cutoff of its own, which is measured later, and again when a tenth has changed", async () => {
+  const index = indexOf();
+  const { reader } = index;
+  const askedCutOf = (ef: number) => passOf(reader, queries[0], 10, ef, true).beam;
+  expect(askedCutOf(64)).toBe(64);
+  // None for another number of results than was measured, nor for a beam that is hardly longer than what is never cut.
+  index.askCut(20, 96, 0.9);
+  index.askCut(1, 96, 0.9);
+  index.askCut(10, 11, 0.9);
+  // Whoever asks for all gets the beam that found all.
+  index.askCut(10, 96, 1);
+  while (index.tidy());
+  expect(index.quality?.askedCuts).toBeUndefined();
+  index.askCut(10, 64, 0.95);
+  index.askCut(10, 256, 0.999);
+  while (index.tidy());
+  expect(index.quality?.askedCuts?.map(({ ef, recall }) => [ef, recall])).toEqual([
+    [64, 0.95],
+    [256, 0.999],
+  ]);
+  expect(askedCutOf(64)).toMatchObject({ most: 128, least: 11 });
+  expect(askedCutOf(256)).toMatchObject({ most: 512 });
+  expect(askedCutOf(128)).toBe(128);
+  expect(passOf(reader, queries[0], 10, 64).beam).toBe(64);
+  const [cut, plain] = [foundBy(reader, 64, true), foundBy(reader, 64)];
+  expect(cut.met).toBeGreaterThanOrEqual(0.95 * 10 * queries.length);
+  expect(cut.compared).toBeLessThan(0.9 * plain.compared);
+  // What is known is not measured again, but for a greater recall.
+  const known = index.quality;
+  index.askCut(10, 64, 0.9);
+  while (index.tidy());
+  expect(index.quality).toBe(known);
+  index.askCut(10, 64, 0.97);
+  expect(askedCutOf(64)).toBe(64);
+  while (index.tidy());
+  expect(askedCutOf(64)).toMatchObject({ most: 128 });
+  expect(index.quality?.askedCuts?.find(({ ef }) => ef === 64)).toMatchObject({ recall: 0.97 });
+  const restored = await restoredFrom(index);
+  expect(passOf(restored.reader, queries[0], 10, 256, true).beam).toEqual(askedCutOf(256));
+  for (let ordinal = 0; ordinal < count / 8; ordinal++) index.remove(ordinal);
+  while (index.tidy());
+  const workOf = () => index.quality?.askedCuts?.find(({ ef }) => ef === 256)?.work;
+  const before = workOf();
+  index.askCut(10, 256, 0.9);
+  while (index.tidy());
+  expect(workOf()).toBeGreaterThan(before as number);
 });
 
 test("a beam that is asked for, a filter, many results and products take beams of one length", () => {
@@ -99,6 +149,13 @@ test("readers of other threads and an index that is opened again take the same b
     expect(attached.search(query, 10, { vectorOf })).toEqual(index.reader.search(query, 10, {}));
     expect(passOf(attached, query, 10).beam).toEqual(cut);
   }
+  const restored = await restoredFrom(index);
+  expect(index.hasNewBeams).toBe(false);
+  expect(passOf(restored.reader, queries[0], 10).beam).toEqual(cut);
+});
+
+/** An index that has the checkpoint of another. */
+async function restoredFrom(index: HnswIndex): Promise<HnswIndex> {
   const images: Uint8Array[] = [];
   let state: HnswState | undefined;
   index.save((saved, graphs, done) => {
@@ -106,13 +163,11 @@ test("readers of other threads and an index that is opened again take the same b
     images.push(...graphs.map(({ image }) => image.slice()));
     done(true);
   });
-  expect(index.hasNewBeams).toBe(false);
   const options = { ...shape, readVector: (ordinal: number) => bytesOfFloats(rows[ordinal]) };
-  const restored = await HnswIndex.restored(options, state as HnswState, async (graphs) => {
+  return HnswIndex.restored(options, state as HnswState, async (graphs) => {
     for (const [i, { image }] of graphs.entries()) image.set(images[i]);
   });
-  expect(passOf(restored.reader, queries[0], 10).beam).toEqual(cut);
-});
+}
 
 test("[N14] an index is settled when its first cutoff is chosen, and not before; a checkpoint has it", () => {
   const builders = new LateBuilders();

@@ -8,9 +8,9 @@
 
 import type { MetricName } from "@quiverdb/protocol/shapes/index-definition";
 import type { CutBeam } from "./beam.ts";
-import type { Sample, Vectors } from "./build-host.ts";
+import { type Sample, type Vectors, vectorAt } from "./build-host.ts";
 import { efMax } from "./graph-layout.ts";
-import { QualityCheck, type Question } from "./quality.ts";
+import { QualityCheck, type Question, qualityDepth } from "./quality.ts";
 
 const spreads: readonly number[] = Array.from({ length: 27 }, (_, i) => 0.05 * 1.1 ** i);
 /**
@@ -25,11 +25,19 @@ const truthTimes = 4;
 /**
  * Two standard errors of the sample at a recall of 0.998. Where the definition sets the beam, a cutoff may lose so much of its recall, for
  * the last thousandth costs a third of the comparisons (clusters of 768 values: 0.999 for 1,640, 0.997 for 1,060). Where the watch
- * has doubled it, which overshoots, a cutoff need only find the wanted recall and so much more.
+ * has doubled it, or a recall is asked for, a cutoff need only find the wanted recall and so much more.
  */
 const recallMargin = 0.002;
 /** A cutoff must save this share of the comparisons. */
 const savedMin = 0.05;
+
+/**
+ * For an asked recall. Queries that are unlike the vectors need a longer beam for it, and a cutoff gives it to them: words that glove (40,000)
+ * does not have find 0.85, 0.92, 0.985, 0.986 and 0.99 for an asked 0.9, 0.95, 0.98, 0.99 and 0.995, without a cutoff 0.80, 0.85, 0.96, 0.96 and
+ * 0.97. Its own vectors, of which the beam is as long as they need, are compared with 0.84, 0.97, 0.72, 1.15 and 1.11 times as many. With a beam
+ * up to three times as long the words find 0.990 instead of 0.985, for 1.2 times the comparisons.
+ */
+const asked = { mostTimes: 2, least: qualityDepth + 1, truthMin: 512, costMax: 1.2 };
 
 const questionCount = 200;
 /** Fewer are asked if each vector must be read from the store. */
@@ -43,6 +51,8 @@ export type CutConditions = {
   readonly depth: number;
   /** The wanted one. */
   readonly recall: number;
+  /** Whether searches ask for it. */
+  readonly isAsked: boolean;
 };
 
 /** The measurement, in steps. */
@@ -54,6 +64,9 @@ export class CutChoice {
   readonly #least: number;
   readonly #recall: number;
   readonly #isDoubled: boolean;
+  readonly #mostTimes: number;
+  readonly #costMax: number;
+  readonly #truthEf: number;
   readonly #sample: Sample;
   readonly #questions: Question[] = [];
   #check: QualityCheck | undefined;
@@ -71,17 +84,25 @@ export class CutChoice {
     vectors: Vectors,
     isNew: (vectorKey: number) => boolean,
     metric: MetricName,
-    { ef, depth, recall, isDoubled }: CutConditions,
+    { ef, depth, recall, isDoubled, isAsked }: CutConditions,
   ) {
     this.#recall = recall;
-    this.#isDoubled = isDoubled;
+    this.#isDoubled = isDoubled || isAsked;
     this.#vectors = vectors;
     this.#isNew = isNew;
     this.#metric = metric;
     this.#ef = ef;
-    this.#least = Math.max(leastMin, depth);
+    this.#least = isAsked ? asked.least : Math.max(leastMin, depth);
+    this.#mostTimes = isAsked ? asked.mostTimes : mostTimes;
+    this.#costMax = isAsked ? asked.costMax : 1 - savedMin;
+    this.#truthEf = Math.min(efMax, Math.max(truthTimes * ef, isAsked ? asked.truthMin : 0));
     const isCached = vectors.shared() !== undefined;
     this.#sample = vectors.sample(isCached ? questionCount : questionCountWithoutCache);
+  }
+
+  /** Whether one can be found for an asked recall, which a beam of this length reaches. */
+  static isAskable(metric: MetricName, ef: number, recall: number): boolean {
+    return metric !== "dot_product" && ef > asked.least && recall < 1;
   }
 
   /** Whether a cutoff can save anything: products are no distances, and what is scored exactly fills a short beam. */
@@ -93,7 +114,7 @@ export class CutChoice {
   get chosen(): CutBeam | null {
     const [plain, best] = [this.#plain, this.#best];
     if (plain === undefined || best === undefined) return null;
-    return best.compared <= (1 - savedMin) * plain.compared ? (best.beam as CutBeam) : null;
+    return best.compared <= this.#costMax * plain.compared ? (best.beam as CutBeam) : null;
   }
 
   /** Asks some questions; returns whether there are more. */
@@ -102,8 +123,8 @@ export class CutChoice {
     const dimension = vectors.length / Math.max(1, vectorKeys.length);
     for (let i = 0; i < count && this.#questions.length < vectorKeys.length; i++) {
       const at = this.#questions.length;
-      const vector = vectors.subarray(at * dimension, (at + 1) * dimension);
-      const truth = this.#vectors.nearest(vector, Math.min(efMax, truthTimes * this.#ef));
+      const vector = vectorAt(this.#sample, at, dimension);
+      const truth = this.#vectors.nearest(vector, this.#truthEf);
       this.#questions.push({ vectorKey: vectorKeys[at], vector, truth });
     }
     if (this.#questions.length < vectorKeys.length) return true;
@@ -113,7 +134,7 @@ export class CutChoice {
     this.#judge(this.#check);
     if (this.#low === this.#high) return false;
     const spread = spreads[(this.#low + this.#high) >> 1];
-    const most = Math.min(efMax, Math.ceil(mostTimes * this.#ef));
+    const most = Math.min(efMax, Math.ceil(this.#mostTimes * this.#ef));
     this.#check = this.#check.withBeam({ most, least: this.#least, spread });
     return true;
   }

@@ -126,6 +126,11 @@ export class GraphMaintenance {
     return this.#watch.quality;
   }
 
+  /** See `Beams.askCut`. */
+  askCut(k: number, ef: number, recall: number): void {
+    this.#watch.askCut(k, ef, recall);
+  }
+
   /** Minimum beam width of searches that set none. */
   get efFloor(): number {
     return this.#watch.efFloor;

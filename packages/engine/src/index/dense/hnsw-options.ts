@@ -97,6 +97,8 @@ export function completeOptions(options: HnswOptions): CompleteOptions {
 export type HnswSearch = {
   /** Beam width; at least k is used. A beam beyond `efMax` means an exact scan. */
   ef?: number | undefined;
+  /** Whether a beam that is set may end by distance; default false. One that the index chooses may. */
+  mayCut?: boolean | undefined;
   visible?: Visible;
   /** The ordinals that may be found at all; default: all. */
   allowed?: Allowed;

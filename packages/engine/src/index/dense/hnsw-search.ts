@@ -50,7 +50,7 @@ import {
 
 /** What was measured of the serving graphs. */
 export interface Serving {
-  readonly quality: Pick<Quality, "farScore" | "cut"> | undefined;
+  readonly quality: Pick<Quality, "farScore" | "cut" | "askedCuts"> | undefined;
   /** Searches that name no beam take this one at least. */
   readonly efFloor: number;
   /** Whether, by the measurements, searches that set no beam width scan all vectors. */
@@ -173,11 +173,14 @@ export class HnswReader {
     return this.#searchGraphs(vector, k, visible, { ef, vectorOf }) ?? nothing;
   }
 
-  /** The beam with a cutoff of a search for k records that sets none; null: it takes one of one length. What was measured is few records. */
-  #cutOf(k: number, { ef, rescore }: Pick<HnswSearch, "ef" | "rescore">): CutBeam | null {
+  /** The beam with a cutoff of a search for k records; null: it takes one of one length. What was measured is few records. */
+  #cutOf(k: number, { ef, rescore, mayCut }: Pick<HnswSearch, "ef" | "rescore" | "mayCut">): CutBeam | null {
+    const { quality } = this.#serving;
     // One more: the record that a search ignores where recall is measured.
-    if (ef !== undefined || rescore !== undefined || k > qualityDepth + 1) return null;
-    return this.#serving.quality?.cut ?? null;
+    if (quality === undefined || rescore !== undefined || k > qualityDepth + 1) return null;
+    if (ef === undefined) return quality.cut ?? null;
+    if (!mayCut) return null;
+    return quality.askedCuts?.find((asked) => asked.ef === ef)?.cut ?? null;
   }
 
   /** About the k nearest records, with exact scores. `query` has `dimension` finite values and is borrowed. */
@@ -356,7 +359,8 @@ export class HnswReader {
       if (this.#isEnough(vectorKeys, k, visible, graphs)) {
         const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : vectorKeys.length;
         const best = this.#rescoring.best(query, vectorKeys, depth, k, read);
-        if (options.ef !== undefined || !this.#isFar(query, best)) return best;
+        const isSet = options.ef !== undefined && typeof beam === "number";
+        if (isSet || !this.#isFar(query, best)) return best;
         // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
         // better result appears.
         const floor = leastOf(best);

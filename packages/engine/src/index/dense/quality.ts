@@ -21,10 +21,22 @@ export type Quality = {
   readonly ef: number;
   /** The one with a cutoff that finds as much for fewer comparisons; null: there is none; undefined: that was not measured. */
   readonly cut?: CutBeam | null | undefined;
+  /** The same for the beams that reach asked recalls. */
+  readonly askedCuts?: readonly AskedCut[] | undefined;
   /** A query that finds nothing as good is from elsewhere, see `farScore`; for products by the length of the query. */
   readonly farScore?: number | undefined;
   /** Vectors in the graphs, and what had been linked or removed, when it was measured. */
   readonly count: number;
+  readonly work: number;
+};
+
+/** A beam with a cutoff that may take the place of one of a length; null: none does. */
+export type AskedCut = {
+  readonly ef: number;
+  /** The greatest that was asked for. */
+  readonly recall: number;
+  readonly cut: CutBeam | null;
+  /** What had been linked or removed when it was measured. */
   readonly work: number;
 };
 

@@ -3,18 +3,18 @@
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
 // doubled. A sample of the vectors is searched for (quality.ts), and the beam width is doubled until it finds enough (`wantedOf`); searches
 // that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. When the graphs are built, a beam
-// with a cutoff is looked for that finds as much for less (cut-choice.ts). Scheduling, measuring and its consequences share the counts of
+// with a cutoff is looked for that finds as much for less (cut-choice.ts), and one for each beam that searches take to reach a recall. Scheduling, measuring and its consequences share the counts of
 // changes, so they are one class.
 
 import { inBackground, type Timer } from "../../base/host.ts";
 import type { Steps } from "../../base/steps.ts";
 import type { Candidates } from "../contract.ts";
-import type { MaintenanceOptions, Sample, Vectors } from "./build-host.ts";
+import { type MaintenanceOptions, type Sample, type Vectors, vectorAt } from "./build-host.ts";
 import { CutChoice } from "./cut-choice.ts";
 import { efMax } from "./graph-layout.ts";
 import type { GraphSet } from "./graph-set.ts";
 import { depthOf } from "./hnsw-search.ts";
-import { type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
+import { type AskedCut, type Quality, QualityCheck, qualityDepth, sampleSize } from "./quality.ts";
 import { beamOfScan } from "./search-cost.ts";
 import { truths as truthsTask } from "./tasks.ts";
 
@@ -50,6 +50,9 @@ const checkMin = 100;
 const sampleShareWithoutCache = 0.25;
 /** Number of queries between two checks of the clock, measured in beam entries. */
 const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
+
+/** Beams for asked recalls whose cutoffs are known. */
+const askedMax = 8;
 
 /** The index that is measured, and its callbacks. */
 export interface Watched {
@@ -101,6 +104,9 @@ export class RecallWatch {
   #truth: { search: Steps<Candidates[]>; sample: Sample } | null | undefined;
   #check: QualityCheck | undefined;
   #cutting: CutChoice | undefined;
+  /** Recalls that searches ask for, by the beams that reach them, whose cutoffs are to be measured; and the one that is being measured. */
+  readonly #asked = new Map<number, number>();
+  #cuttingFor: Omit<AskedCut, "cut"> | undefined;
 
   constructor(options: MaintenanceOptions, vectors: Vectors, watched: Watched) {
     this.#options = options;
@@ -135,7 +141,8 @@ export class RecallWatch {
     const { current } = this.#watched;
     if (!this.#options.measures || current === undefined || current.count < checkMin) return true;
     // The first cutoff makes searches faster.
-    if (this.#cutting !== undefined && this.#quality?.cut === undefined) return false;
+    const isFirstCut = this.#cutting !== undefined && this.#cuttingFor === undefined;
+    if (isFirstCut && this.#quality?.cut === undefined) return false;
     return !this.#hasChangedBy(this.#isBuildMeasured ? 0 : changeShare);
   }
 
@@ -145,7 +152,9 @@ export class RecallWatch {
 
   /** Whether this thread has something to do for the measurement. */
   get hasSteps(): boolean {
-    return this.#truth != null || this.#check !== undefined || this.#cutting !== undefined;
+    return (
+      this.#truth != null || this.#check !== undefined || this.#cutting !== undefined || this.#isAskedDue
+    );
   }
 
   state(): WatchState {
@@ -162,6 +171,7 @@ export class RecallWatch {
   reset(): void {
     this.#check = undefined;
     this.#cutting = undefined;
+    this.#asked.clear();
     this.#reconnectedWork = -1;
     this.restore({ quality: undefined, efFloor: 0, isScanning: false });
   }
@@ -171,6 +181,7 @@ export class RecallWatch {
     this.#truth = undefined;
     this.#check = undefined;
     this.#cutting = undefined;
+    this.#asked.clear();
   }
 
   /** The graphs that serve have one more vector key. */
@@ -215,7 +226,7 @@ export class RecallWatch {
 
   /** Starts a measurement if it is due; returns whether one was started. */
   begin(): boolean {
-    if (!this.isDue) return false;
+    if (!this.isDue) return this.#beginAsked();
     if (this.#reconnect()) return true;
     const { dimension } = this.#options;
     const { count } = this.#watched.current as GraphSet;
@@ -305,7 +316,8 @@ export class RecallWatch {
     const { current } = this.#watched;
     if (current === undefined) return;
     // Vectors that were added meanwhile are not in the exact results. They are measured next.
-    const quality = { ...check.result(this.#checkCount, this.#checkWork), cut: this.#quality?.cut };
+    const { cut, askedCuts } = this.#quality ?? {};
+    const quality = { ...check.result(this.#checkCount, this.#checkWork), cut, askedCuts };
     this.#quality = quality;
     this.#checkMs = performance.now() - this.#checkBeganMs;
     this.#isBuildMeasured = !current.isIdle;
@@ -351,18 +363,59 @@ export class RecallWatch {
     }
     const { recall } = wantedOf(count);
     const isDoubled = quality.ef > efSearch;
-    const conditions = { ef: quality.ef, isDoubled, depth, recall };
+    const conditions = { ef: quality.ef, isDoubled, depth, recall, isAsked: false };
+    this.#cuttingFor = undefined;
     this.#cutting = new CutChoice(this.#vectors, this.#isNew, metric, conditions);
+  }
+
+  /** See `Beams.askCut`. */
+  askCut(k: number, ef: number, recall: number): void {
+    const { current, work } = this.#watched;
+    const known = this.#quality?.askedCuts?.find((asked) => asked.ef === ef);
+    const isKnown = known !== undefined && known.recall >= recall;
+    if (current === undefined || this.#quality === undefined || k === 1 || k > qualityDepth) return;
+    if (isKnown && work - known.work <= changeShare * this.#quality.count) return;
+    if (this.#asked.has(ef) || this.#asked.size >= askedMax) return;
+    if (!CutChoice.isAskable(this.#options.metric, ef, recall)) return;
+    this.#asked.set(ef, Math.max(recall, known?.recall ?? 0));
+    // One that finds less is not taken meanwhile.
+    if (known !== undefined && !isKnown) this.#setAskedCut({ ...known, cut: null });
+    this.#options.onMore?.();
+  }
+
+  /** Whether the cutoff of an asked beam can be measured: of graphs that are built. */
+  get #isAskedDue(): boolean {
+    const { current, isBeingReplaced } = this.#watched;
+    if (this.#asked.size === 0 || current === undefined || isBeingReplaced) return false;
+    return (
+      !this.isDue && !this.isMeasuring && !this.#isBuildMeasured && current.isIdle && !current.isSweeping
+    );
+  }
+
+  #beginAsked(): boolean {
+    if (!this.#isAskedDue) return false;
+    const [[ef, recall]] = this.#asked;
+    this.#asked.delete(ef);
+    this.#linkedSince.clear();
+    this.#cuttingFor = { ef, recall, work: this.#watched.work };
+    const conditions = { ef, isDoubled: false, depth: qualityDepth, recall, isAsked: true };
+    this.#cutting = new CutChoice(this.#vectors, this.#isNew, this.#options.metric, conditions);
+    return true;
+  }
+
+  #setAskedCut(cut: AskedCut): void {
+    const quality = this.#quality as Quality;
+    const others = quality.askedCuts?.filter(({ ef }) => ef !== cut.ef) ?? [];
+    this.#quality = { ...quality, askedCuts: [...others.slice(1 - askedMax), cut] };
   }
 
   #goOnCutting(cutting: CutChoice): void {
     const quality = this.#quality as Quality;
     if (cutting.step(questionsPerStep(quality.ef))) return;
     this.#cutting = undefined;
-    this.#quality = { ...quality, cut: cutting.chosen };
+    const { chosen } = cutting;
+    const asked = this.#cuttingFor;
+    if (asked === undefined) this.#quality = { ...quality, cut: chosen };
+    else this.#setAskedCut({ ...asked, cut: chosen });
   }
-}
-
-function vectorAt({ vectors }: Sample, i: number, dimension: number): Float32Array {
-  return vectors.subarray(i * dimension, (i + 1) * dimension);
 }

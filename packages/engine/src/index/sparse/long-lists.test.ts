@@ -1,6 +1,6 @@
 // Does a search of long lists find exactly what scoring every record finds?
 //
-// Collections large enough that segments are searched by units (kernels/assembly/postings/max-score.ts), with ties, weights of 0, hidden and
+// Collections large enough that segments are searched by units (kernels/assembly/postings/by-units.ts), with ties, weights of 0, hidden and
 // not allowed records, coarse and fine levels, and more results than the kernel hands over at once.
 
 import { randomNumbers } from "@quiverdb/kernels/random";

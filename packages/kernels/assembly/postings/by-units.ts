@@ -14,7 +14,6 @@ import { take } from "./found";
 import {
   S_CANDIDATE_COUNT,
   S_CANDIDATES,
-  S_ESSENTIAL,
   S_FLOOR,
   S_FOUND,
   S_FOUND_COUNT,
@@ -26,13 +25,10 @@ import {
   S_TERMS,
   S_UNITS,
   SCORED_MAX,
-  T_MOST_UNITS,
-  T_QUANTIZED,
   TERM_BYTES,
   WINDOW,
 } from "./layout";
-import { postingIn } from "./posting-of";
-import { addUnits, enterUnits, errorOfUnits, shiftOf, unitsOf } from "./units";
+import { addUnits, enterUnits, errorOfUnits } from "./units";
 
 const ADD: u32 = 0;
 const PROBE: u32 = 1;
@@ -129,32 +125,4 @@ export function scoreCandidates(scratch: usize): bool {
   }
   store<u32>(scratch, left, S_CANDIDATE_COUNT);
   return left === 0;
-}
-
-/** Looks the candidates up in the lists that were not added, the greatest bound first, and drops those that cannot reach the floor. */
-export function ruleOut(scratch: usize): void {
-  const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
-  const terms = <usize>load<u32>(scratch, S_TERMS);
-  const shift = shiftOf(scratch);
-  const floor = <i32>floorOf(scratch);
-  let rest = <i32>load<u32>(scratch, S_REST);
-  let end = candidates + ((<usize>load<u32>(scratch, S_CANDIDATE_COUNT)) << 2);
-  for (let term = <usize>load<u32>(scratch, S_ESSENTIAL); term > terms && end > candidates; ) {
-    term -= TERM_BYTES;
-    rest -= <i32>load<u32>(term, T_MOST_UNITS);
-    const quantized = <usize>load<u32>(term, T_QUANTIZED);
-    let kept = candidates;
-    for (let at = candidates; at < end; at += 4) {
-      let key = load<u32>(at);
-      const posting = postingIn(term, key & 0xffff);
-      if (posting >= 0) key += unitsOf(term, load<u8>(quantized + <usize>posting), shift) << 16;
-      if (<i32>(key >> 16) + rest < floor) continue;
-      store<u32>(kept, key);
-      kept += 4;
-    }
-    end = kept;
-  }
-  store<u32>(scratch, rest, S_REST);
-  sortCandidates(candidates, end);
-  store<u32>(scratch, <u32>(end - candidates) >> 2, S_CANDIDATE_COUNT);
 }
