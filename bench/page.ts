@@ -189,13 +189,12 @@ function wholeRow(title: string, { rows }: Run, cost: string, as: Format = ms): 
 }
 
 function inProcessSection(dense: readonly Run[], sparse: readonly Run[], text: readonly Run[]): string {
-  const short = stored("short").find(({ key }) => key === "dense");
   const rows = [
-    ...(short === undefined
-      ? []
-      : recalls.map((recall) =>
-          wholeRow(`dense at ${recall}, glove100, ${recordsOf(short)}`, short, `cpuMs@${recall}`),
-        )),
+    ...dense
+      .filter((run) => run.rows.some(isWhole))
+      .flatMap((run) =>
+        recalls.map((recall) => wholeRow(`dense at ${recall}, ${run.title}`, run, `cpuMs@${recall}`)),
+      ),
     ...sparse.map((run) => wholeRow(`sparse, exact, ${run.key}, ${recordsOf(run)}`, run, "cpuMs")),
     ...text.map((run) => wholeRow(`text, ${run.key}, ${recordsOf(run)}`, run, "cpuMs")),
   ];

@@ -153,7 +153,7 @@ export class CollectionChanges {
       if (aliases.has(alias)) return;
       throw new QuiverError("alias_not_found", `There is no alias '${alias.slice(0, 300)}'.`, { alias });
     }
-    if (this.#collections.isTaken(alias))
+    if (this.#collections.isTaken(alias) || this.#changeOf(alias) !== undefined)
       throw alreadyExists(alias, "An alias needs a name of its own; choose another one.");
     if (aliases.has(collection))
       throw fieldError(

@@ -515,9 +515,10 @@ export class OpenDatabase implements Database {
   async #close(): Promise<void> {
     this.#background.stop();
     const reason = new QuiverError("shutting_down", "The database is closing.");
-    await this.#restores.close(reason);
+    await this.#restores.abort(reason);
     await this.snapshots.close(reason);
     await this.#options.replication?.stop();
+    await this.#restores.close(reason);
     await this.#past.close(reason);
     await Promise.all([...this.collections.served.values()].map((collection) => collection.close(reason)));
     await this.#builders.close();

@@ -59,13 +59,15 @@ export class Reopening {
     } else await this.#collections.remove(opened);
   }
 
-  /** The last change was rejected with an error, so the catalog must match the collections that this process serves. */
+  /** The last change was rejected with an error, so the catalog must match the collections that this process knows. */
   async #reopenCatalog(): Promise<void> {
     await this.#dependencies.reopenCatalog();
     const { entries } = verifyCatalog(catalogDirectory(this.#dependencies.dataDir), () => {});
     const noted = new Map(entries.map((entry) => [entry.definition.name, entry]));
-    for (const name of this.#collections.quarantined.keys()) noted.delete(name);
-    for (const { name, entry } of this.#collections.served.values()) {
+    const { served, quarantined, elsewhere } = this.#collections;
+    for (const name of quarantined.keys()) noted.delete(name);
+    for (const entry of [...Array.from(served.values(), (each) => each.entry), ...elsewhere.values()]) {
+      const { name } = entry.definition;
       const there = noted.get(name);
       noted.delete(name);
       if (there?.internalId !== entry.internalId)

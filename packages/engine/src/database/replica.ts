@@ -166,6 +166,8 @@ export class DatabaseReplica implements Replica {
         retry_after_seconds: 1,
       }),
     );
+    // It may have been deleted meanwhile.
+    if (this.entryById(internalId) === undefined) return;
     collections.quarantined.delete(name);
     collections.elsewhere.set(name, entry);
     removeCollectionDirectory(dataDir, internalId);

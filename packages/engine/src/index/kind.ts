@@ -121,8 +121,12 @@ export interface Beams {
   readonly beamMax: number;
   /** The beam of a search for k records. @param ef the one that it sets; default: none */
   beamOf(k: number, ef?: number): number;
-  /** Searches for k records ask for this recall, which a beam of `ef` reaches: another may reach it for less, which is measured later. */
-  askCut(k: number, ef: number, recall: number): void;
+  /**
+   * Searches for k records ask for this recall, which a beam of `ef` reaches. One that ends by distance may reach it too, and more of it for
+   * queries that are unlike the vectors; that is measured later.
+   * @returns whether it is known for at least this recall: `LegOptions.mayCut`
+   */
+  askCut(k: number, ef: number, recall: number): boolean;
   /** The latest measurement; a checkpoint has it. */
   measuredBeams: MeasuredBeams | undefined;
 }
@@ -192,11 +196,14 @@ export type LegOptions = {
   readonly isExact: boolean;
   /** The beam of a graph; undefined: the index's own. */
   readonly ef: number | undefined;
-  /** Whether the beam that is set may end by distance where measurements find as much; default false. */
+  /** Whether the beam that is set may end by distance, see `Beams.askCut`; default false. */
   readonly mayCut?: boolean;
   /** A record that a graph is searched without, as if it had not been added, where no other record has its vector. */
   readonly without?: number;
 };
+
+/** The beam of legs. */
+export type LegBeam = Pick<LegOptions, "ef" | "mayCut">;
 
 /** How an index has used the set of allowed ordinals, and what it expected of each way, in microseconds. */
 export type ChosenWay = { readonly way: string; readonly estimates: Readonly<Record<string, number>> };

@@ -16,6 +16,7 @@ import { ordinalKey } from "../collection/tables.ts";
 import { both, type Filter, type IsTime, withTimes } from "../filter/filter.ts";
 import { Predicate } from "../filter/predicate.ts";
 import { invalid } from "../index/definition-checks.ts";
+import type { LegBeam } from "../index/kind.ts";
 import { kindNamed, kindWith } from "../index/registry.ts";
 import { squaredNorm } from "../vector/exact.ts";
 import { readFloats } from "../vector/floats.ts";
@@ -50,8 +51,8 @@ export interface Searched<V extends SearchedView> {
    * @throws index_not_found, also for one that is deleted meanwhile
    */
   acquireView(needed: readonly IndexKind[], deadline: Deadline, filters: readonly Filter[]): V | Promise<V>;
-  /** The beam width of legs with vectors for k results; undefined for the default of the index. A promise if the recall must be measured first. */
-  beamWidth(beam: Beam, k: number, view: V): number | undefined | Promise<number | undefined>;
+  /** The beam of legs with vectors for k results. A promise if the recall must be measured first. */
+  beamOfLegs(beam: Beam, k: number, view: V): LegBeam | Promise<LegBeam>;
   /** Finds the records of a view that match a filter. */
   lookUpIn(view: V): FilterLookUp;
 }
@@ -112,16 +113,16 @@ export async function answer<V extends SearchedView, K extends SearchKind>(
   acquiring?.end();
   try {
     const beam = needed.some(hasBeams)
-      ? collection.beamWidth(plan.beam, legDepth(plan, firstDepth(plan)), view)
+      ? collection.beamOfLegs(plan.beam, legDepth(plan, firstDepth(plan)), view)
       : undefined;
-    const ef = beam instanceof Promise ? await deadline.race(beam) : beam;
+    const beamOfAll = beam instanceof Promise ? await deadline.race(beam) : beam;
     const { examples } = plan;
     const dimension = collection.definition.dimension ?? 0;
     const { task } = deadline;
     const searched = examples
       ? await task.finish(withQuery(examplesIn(view, plan), plan, dimension, examples))
       : plan;
-    const running = task.begin(runPlan(view, searched, collection.lookUpIn(view), ef));
+    const running = task.begin(runPlan(view, searched, collection.lookUpIn(view), beamOfAll));
     const answers = running instanceof Promise ? await running : running;
     invariant(
       answers.length === plan.queries.length,

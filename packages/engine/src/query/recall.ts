@@ -11,7 +11,7 @@ import type { Steps } from "../base/steps.ts";
 import type { IndexDefinitions } from "../collection/apply.ts";
 import { ordinalKey } from "../collection/tables.ts";
 import type { Candidates } from "../index/contract.ts";
-import type { Beams, Kind, Leg, LegOptions } from "../index/kind.ts";
+import type { Beams, Kind, Leg, LegBeam, LegOptions } from "../index/kind.ts";
 import { kindsWith, kindWith } from "../index/registry.ts";
 import type { View } from "../views/view.ts";
 import { Legs } from "./legs.ts";
@@ -79,7 +79,7 @@ function shareOf(exact: Candidates, found: Candidates, ordinal: number, k: numbe
   return Math.min(1, met / truth.ordinals.size);
 }
 
-const unlimited = { allowed: null, ofKey: null, ef: undefined };
+const unlimited = { allowed: null, ofKey: null };
 
 /** The exact results of each sample, one after the other; those that one pass over all vectors answers come together. */
 function exactAnswers(
@@ -88,18 +88,13 @@ function exactAnswers(
   k: number,
 ): (sample: number) => Steps<Candidates> {
   const queries = samples.map(({ leg }) => [leg]);
-  const legs = new Legs(view, queries, { ...unlimited, isExact: true });
+  const legs = new Legs(view, queries, { ...unlimited, ef: undefined, isExact: true });
   return (sample) => legs.of(sample)[0].search(k);
 }
 
 /** Searches for a sample as if the sample were not in the graph. */
-function searchBut(
-  view: View,
-  { ordinal, leg }: Sample,
-  k: number,
-  { ef, mayCut }: Pick<LegOptions, "ef" | "mayCut">,
-): Steps<Candidates> {
-  const options: LegOptions = { ...unlimited, isExact: false, ef, mayCut, without: ordinal };
+function searchBut(view: View, { ordinal, leg }: Sample, k: number, beam: LegBeam): Steps<Candidates> {
+  const options: LegOptions = { ...unlimited, ...beam, isExact: false, without: ordinal };
   return new Legs(view, [[leg]], options).of(0)[0].search(k);
 }
 
@@ -122,7 +117,7 @@ export function* measureRecall(
   view: View,
   count: number,
   topK: number,
-  beam: Pick<LegOptions, "ef" | "mayCut"> = { ef: undefined },
+  beam: LegBeam = { ef: undefined },
 ): Steps<RecallMeasurement> {
   const { beams } = measuredIn(view);
   const samples = sampleOf(view, count);
@@ -169,12 +164,12 @@ export class BeamTable {
   #measuring: Promise<void> | undefined;
 
   /**
-   * The beam width for a recall at k results; beyond `beamMax` if no width reaches it; undefined (use the index's own) if nothing is known
+   * The beam for a recall at k results; its width is beyond `beamMax` if no width reaches it; undefined (use the index's own) if nothing is known
    * and much is still being built. The first call measures; later calls use the known values, and start a new measurement in the background
    * when much has changed.
    * @param pin pins a view for the measuring
    */
-  async efFor(recall: number, k: number, view: View, pin: () => View): Promise<number | undefined> {
+  async beamFor(recall: number, k: number, view: View, pin: () => View): Promise<LegBeam> {
     const { beams } = measuredIn(view);
     if (beams.waiting !== null && beams.waiting <= tailShareMax * beams.count) {
       if (beams.measuredBeams === undefined) await this.#measureOnce(pin);
@@ -182,14 +177,14 @@ export class BeamTable {
         // If the measurement fails, the next search tries again.
         this.#measureOnce(pin).catch(() => undefined);
     }
-    if (beams.measuredBeams === undefined) return undefined;
+    if (beams.measuredBeams === undefined) return { ef: undefined };
     const depth = depths.findIndex((measured) => measured >= k);
     const row = beams.measuredBeams.rows[depth < 0 ? depths.length - 1 : depth];
     const point = row.find((measured) => measured.recall >= recall);
-    if (point === undefined) return beams.beamMax + 1;
-    beams.askCut(k, point.ef, recall);
+    if (point === undefined) return { ef: beams.beamMax + 1 };
     // For more results than were measured, the beam width grows in proportion.
-    return Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
+    const ef = Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
+    return { ef, mayCut: beams.askCut(k, ef, recall) };
   }
 
   #measureOnce(pin: () => View): Promise<void> {
@@ -241,15 +236,15 @@ export function recallTargetOf(definitions: Readonly<IndexDefinitions>): number 
   return definition === undefined ? null : measuring.targetOf(definition);
 }
 
-/** The beam width of legs with vectors; undefined for the default of the index. A promise if the recall must be measured first. */
-export function beamWidth(
+/** The beam of legs with vectors. A promise if the recall must be measured first. */
+export function beamOfLegs(
   { exact, efSearch, recallTarget }: Beam,
   k: number,
   view: View,
   definitions: Readonly<IndexDefinitions>,
   beams: BeamTable,
-): number | undefined | Promise<number | undefined> {
-  if (exact || efSearch !== null) return efSearch ?? undefined;
+): LegBeam | Promise<LegBeam> {
+  if (exact || efSearch !== null) return { ef: efSearch ?? undefined };
   const target = recallTarget ?? recallTargetOf(definitions);
-  return target === null ? undefined : beams.efFor(target, k, view, () => view.pin());
+  return target === null ? { ef: undefined } : beams.beamFor(target, k, view, () => view.pin());
 }

@@ -9,6 +9,7 @@ import type { Warning } from "@quiverdb/protocol/shapes/warning";
 import type { Steps } from "../base/steps.ts";
 import { readHead } from "../collection/head.ts";
 import { type Filter, keyOf } from "../filter/filter.ts";
+import type { LegBeam } from "../index/kind.ts";
 import type { SearchedView } from "../views/view.ts";
 import { accountOf, Explainer } from "./explain.ts";
 import type { FilterLookUp, FoundSet } from "./filter/look-up.ts";
@@ -23,14 +24,14 @@ import { firstDepth, hitsIn, nextDepth, type Selected, select } from "./selectio
  * Executes every query of the plan.
  * @param view pinned by the caller, who unpins it afterwards
  * @param lookUp of the view
- * @param ef beam width of legs that search a graph; default: the index's own
+ * @param beam of legs that search a graph; default: the index's own
  * @returns the responses, in the order of the queries
  */
 export function* runPlan(
   view: SearchedView,
   plan: Plan,
   lookUp: FilterLookUp,
-  ef?: number,
+  beam: LegBeam = { ef: undefined },
 ): Steps<SearchResponse[]> {
   const answering: Answering = {
     view,
@@ -39,7 +40,7 @@ export function* runPlan(
     size: new ResultSize(),
     responses: new Array<SearchResponse>(plan.queries.length),
   };
-  yield* eachQuery(view, plan, lookUp, ef, (query) => answerQuery(answering, query));
+  yield* eachQuery(view, plan, lookUp, beam, (query) => answerQuery(answering, query));
   return answering.responses;
 }
 
@@ -97,7 +98,7 @@ export function* eachQuery(
   view: SearchedView,
   plan: Plan,
   lookUp: FilterLookUp,
-  ef: number | undefined,
+  beam: LegBeam,
   run: (query: QueryRun) => Steps<void>,
 ): Steps<void> {
   const { deadline } = plan;
@@ -114,8 +115,7 @@ export function* eachQuery(
       };
     const ofGroup = queries.map((query) => plan.queries[query]);
     const ofKey = plan.keyFilter ? (yield* lookUp.matching(plan.keyFilter)).set : null;
-    const { exact: isExact, efSearch } = plan.beam;
-    const options = { allowed, ofKey, isExact, ef, mayCut: efSearch === null };
+    const options = { allowed, ofKey, isExact: plan.beam.exact, ...beam };
     const legs = new Legs(view, ofGroup, options);
     for (const [i, query] of queries.entries()) {
       deadline.check();

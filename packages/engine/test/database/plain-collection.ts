@@ -11,7 +11,7 @@ import { encodeDelete, encodeUpserts } from "../../src/collection/schema.ts";
 import { collectionTables, ordinalKey } from "../../src/collection/tables.ts";
 import { type IsTime, timesOf } from "../../src/filter/filter.ts";
 import { InPlaceBuilders } from "../../src/index/builders.ts";
-import type { KindStatus, NewIndex } from "../../src/index/kind.ts";
+import type { KindStatus, LegBeam, NewIndex } from "../../src/index/kind.ts";
 import { kindNamed } from "../../src/index/registry.ts";
 import { IndexUpdater } from "../../src/indexing/index-updater.ts";
 import { Indexer } from "../../src/indexing/indexer.ts";
@@ -20,7 +20,7 @@ import { answer, type Searched } from "../../src/query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../src/query/filter/look-up.ts";
 import { requireIndexes } from "../../src/query/legs.ts";
 import type * as plan from "../../src/query/plan.ts";
-import { BeamTable, beamWidth } from "../../src/query/recall.ts";
+import { BeamTable, beamOfLegs } from "../../src/query/recall.ts";
 import { MemoryStore } from "../../src/storage/memory.ts";
 import type { Reader, ReadTransaction } from "../../src/storage/store.ts";
 import type { View } from "../../src/views/view.ts";
@@ -92,8 +92,8 @@ export class PlainCollection implements Searched<View>, SteppedCollection {
     return lookUpIn(view);
   }
 
-  beamWidth(beam: plan.Beam, k: number, view: View): number | undefined | Promise<number | undefined> {
-    return beamWidth(beam, k, view, this.indexDefinitions(view.readTxn), this.#beams);
+  beamOfLegs(beam: plan.Beam, k: number, view: View): LegBeam | Promise<LegBeam> {
+    return beamOfLegs(beam, k, view, this.indexDefinitions(view.readTxn), this.#beams);
   }
 
   indexDefinitions(reader: Reader): Readonly<IndexDefinitions> {

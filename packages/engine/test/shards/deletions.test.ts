@@ -5,6 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import { QuiverError } from "@quiverdb/protocol/errors";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logUnavailable } from "../../../cluster/src/errors.ts";
+import { Reopening } from "../../src/database/reopening.ts";
 import {
   type CatalogEntry,
   collectionIdOf,
@@ -19,7 +20,7 @@ let replicas: Replica[];
 beforeAll(async () => {
   log = await MemoryLog.open(2);
   replicas = log.nodes.map(({ replica }) => replica);
-  for (const name of ["named", "moving", "elsewhere", "received"])
+  for (const name of ["named", "moving", "elsewhere", "received", "dropped"])
     await log.databases[0].createCollection({
       name,
       dense_vector: { enabled: true, dimension: 2, auto_create_index: true },
@@ -129,6 +130,20 @@ test.each([
   expect(existsSync(directory)).toBe(false);
 });
 
+test("[Y13] a collection that is deleted while a node drops its shard of it, which has moved, is deleted there, too", async () => {
+  const { internalId } = entryOf("dropped#0");
+  await change({ kind: "setReplicas", internalId, replicas: ["n1"] });
+  const dropped = replicas[0].drop(internalId);
+  const deleted = {
+    kind: "deleteCollection",
+    name: "dropped",
+    internalId: collectionIdOf(internalId),
+  } as const;
+  expect(await change(deleted)).toEqual(["made", "made"]);
+  await dropped;
+  expect(replicas[0].entryById(internalId)).toBe(undefined);
+});
+
 test("[Y13] a deletion does not wait for a copy to its name whose change comes behind it in the log", async () => {
   const [database] = log.databases;
   const made = log.change.bind(log);
@@ -155,19 +170,60 @@ test("[Y13] a deletion does not wait for a copy to its name whose change comes b
   expect(await database.collection("copied").count()).toEqual({ count: 0 });
 });
 
-test("[Y13] a copy of which it is unknown whether its change is in the log is there when the change comes", async () => {
-  const [database] = log.databases;
-  const changes: SharedChange[] = [];
-  const made = log.change.bind(log);
-  log.change = async (change) => {
-    changes.push(change);
-    throw logUnavailable("this node lags behind it", "unknown");
-  };
-  await expect(database.copyCollection("named", {}, "late")).rejects.toMatchObject({
-    code: "log_unavailable",
+test.each([
+  ["late", false],
+  ["later", true],
+])(
+  "[Y13] a copy of which it is unknown whether its change is in the log is there when the change comes: %s, after a restart %s",
+  async (name, isRestarted) => {
+    const changes: SharedChange[] = [];
+    const made = log.change.bind(log);
+    log.change = async (change) => {
+      changes.push(change);
+      throw logUnavailable("this node lags behind it", "unknown");
+    };
+    await expect(log.databases[0].copyCollection("named", {}, name)).rejects.toMatchObject({
+      code: "log_unavailable",
+    });
+    log.change = made;
+    expect(changes).toHaveLength(1);
+    if (isRestarted) {
+      const [node] = log.nodes;
+      node.missed = (replica) => replica.applyChange(position + 1, "e".repeat(32), 1, changes[0]);
+      await log.reopen(0);
+      replicas[0] = node.replica;
+    }
+    expect(await change(changes[0])).toEqual(["made", "made"]);
+    expect(await log.databases[0].collection(name).count()).toEqual({ count: 0 });
+  },
+);
+
+test("[Y13] a node that opens its catalog again, after the disk failed, keeps in it what only other nodes hold", async () => {
+  const [replica] = replicas;
+  const served = new Map<string, object>();
+  const elsewhere = new Map<string, CatalogEntry>();
+  for (const entry of replica.entries()) {
+    const { name } = entry.definition;
+    if (replica.serves(entry.internalId)) served.set(name, { name, entry });
+    else elsewhere.set(name, entry);
+  }
+  expect(elsewhere.size).toBeGreaterThan(0);
+  const changed: object[] = [];
+  let reopened: Promise<void> | undefined;
+  const collections = { served, elsewhere, quarantined: new Map(), changing: new Map() };
+  const reopening = new Reopening(collections as never, {
+    dataDir: log.directories[0],
+    writer: { changeCatalog: async (request: object) => void changed.push(request) } as never,
+    background: {
+      run: (_: string, open: () => Promise<void>) => {
+        reopened = open();
+      },
+    } as never,
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    isClosing: () => false,
+    reopenCatalog: async () => {},
   });
-  log.change = made;
-  expect(changes).toHaveLength(1);
-  expect(await change(changes[0])).toEqual(["made", "made"]);
-  expect(await database.collection("late").count()).toEqual({ count: 0 });
+  reopening.reopen(null);
+  await reopened;
+  expect(changed).toEqual([]);
 });

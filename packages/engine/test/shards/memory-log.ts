@@ -36,8 +36,12 @@ class Node implements ReplicatedLog {
     this.node = node;
   }
 
+  /** What the log has for it when it starts. */
+  missed: (replica: Replica) => Promise<unknown> = async () => {};
+
   async start(replica: Replica): Promise<void> {
     this.replica = replica;
+    await this.missed(replica);
   }
 
   write(internalId: string, request: LoggedRequest): Promise<Written> {
@@ -80,6 +84,13 @@ export class MemoryLog {
       log.databases.push(await openDatabase({ dataDir, replication: node }));
     }
     return log;
+  }
+
+  /** Closes a database, and opens it again. */
+  async reopen(number: number): Promise<void> {
+    await this.databases[number].close();
+    const { [number]: dataDir } = this.directories;
+    this.databases[number] = await openDatabase({ dataDir, replication: this.nodes[number] });
   }
 
   async write(from: Node, internalId: string, request: LoggedRequest): Promise<Written> {

@@ -2,7 +2,7 @@
 //
 //   by reaching   sums of 16 bits, of which those that reach what is needed are listed: texts, whose queries have few and very unequal lists
 //   by units      sums of 16 bits of all lists, and exact scores of the greatest: sparse vectors
-//   by sums       exact sums of all postings, if lists are short: looking records up in so many lists costs more than it saves
+//   by sums       exact sums of all postings, if lists are short and no other segment was searched: looking records up in so many lists costs more than it saves
 //   by windows    4,096 records at a time: what can be negative, and where there is no memory for the sums of all records
 
 import { searchUnits } from "./by-units";
@@ -14,6 +14,7 @@ import {
   Q_ENTRY,
   Q_WEIGHT,
   S_HAS_SUMS,
+  S_HEAP_COUNT,
   S_IS_ENTERED,
   S_K,
   S_KIND,
@@ -69,6 +70,8 @@ function wayOf(scratch: usize): u32 {
     // The sum of a record that has a posting must be greater than 0.
     if (!(load<f32>(entry, E_BASE) > 0 && load<f64>(term, Q_WEIGHT) > 0)) return BY_UNITS;
   }
+  // Of a further segment few records are looked up: with 200 terms its search takes 0.73 of the time (16,665 records of 120 entries).
+  if (load<u32>(scratch, S_HEAP_COUNT) === load<u32>(scratch, S_K)) return BY_UNITS;
   const lookUps = (<u64>load<u32>(scratch, S_K) + SURPLUS) * count;
   return postings < lookUps * POSTINGS_PER_LOOK_UP ? BY_SUMS : BY_UNITS;
 }

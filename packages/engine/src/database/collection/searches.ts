@@ -17,6 +17,7 @@ import type { CollectionDefinition } from "../../collection/definition.ts";
 import type { KeyFilter } from "../../collection/key-filter.ts";
 import { type IsTime, timesOf, withTimes } from "../../filter/filter.ts";
 import { readFilter } from "../../filter/read-filter.ts";
+import type { LegBeam } from "../../index/kind.ts";
 import type { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import { kindWith } from "../../index/registry.ts";
 import type { Indexer } from "../../indexing/indexer.ts";
@@ -24,7 +25,7 @@ import { answer, type Searched } from "../../query/answer.ts";
 import { type FilterLookUp, lookUpIn } from "../../query/filter/look-up.ts";
 import { requireIndexes } from "../../query/legs.ts";
 import * as plan from "../../query/plan.ts";
-import { BeamTable, beamWidth, measureRecall } from "../../query/recall.ts";
+import { BeamTable, beamOfLegs, measureRecall } from "../../query/recall.ts";
 import type { Reader } from "../../storage/store.ts";
 import type { View } from "../../views/view.ts";
 import type { Collection } from "../contract.ts";
@@ -71,8 +72,8 @@ export class Searches implements Searched<View> {
     return this.#state.definition;
   }
 
-  beamWidth(beam: plan.Beam, k: number, view: View): number | undefined | Promise<number | undefined> {
-    return beamWidth(beam, k, view, this.indexDefinitions(view.readTxn), this.beams);
+  beamOfLegs(beam: plan.Beam, k: number, view: View): LegBeam | Promise<LegBeam> {
+    return beamOfLegs(beam, k, view, this.indexDefinitions(view.readTxn), this.beams);
   }
 
   lookUpIn(view: View): FilterLookUp {
@@ -179,11 +180,9 @@ export class Searches implements Searched<View> {
     deadline.check();
     const view = await this.acquireView([kindWith("measuring").name], deadline);
     try {
-      const beam = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
-      const ef = await beamWidth(beam, topK, view, this.indexDefinitions(view.readTxn), this.beams);
-      const measured = await deadline.task.finish(
-        measureRecall(view, sample, topK, { ef, mayCut: beam.efSearch === null }),
-      );
+      const asked = { exact: false, efSearch: efSearch ?? null, recallTarget: null };
+      const beam = await this.beamOfLegs(asked, topK, view);
+      const measured = await deadline.task.finish(measureRecall(view, sample, topK, beam));
       return {
         recall: measured.recall,
         worst_recall: measured.worst,

@@ -440,10 +440,10 @@ async function searching(
   const view = await searches.acquireView(needed, deadline);
   try {
     const hasBeams = needed.some((each) => kindNamed(each).measuring !== undefined);
-    const ef = hasBeams
-      ? await searches.beamWidth(plan.beam, legDepth(plan, firstDepth(plan)), view)
-      : undefined;
-    await deadline.task.finish(eachQuery(view, plan, searches.lookUpIn(view), ef, runOf(plan, view)));
+    const beam = hasBeams
+      ? await searches.beamOfLegs(plan.beam, legDepth(plan, firstDepth(plan)), view)
+      : { ef: undefined };
+    await deadline.task.finish(eachQuery(view, plan, searches.lookUpIn(view), beam, runOf(plan, view)));
   } finally {
     view.unpin();
   }

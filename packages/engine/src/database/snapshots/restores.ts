@@ -4,7 +4,7 @@
 // restore is aborted when its collection is deleted, or when the database closes.
 
 import { randomBytes } from "node:crypto";
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { isQuiverError, type QuiverError } from "@quiverdb/protocol/errors";
 import { checkFields } from "@quiverdb/protocol/fields";
 import {
@@ -58,6 +58,8 @@ export type RestoreDependencies = {
   readonly log: DatabaseLog;
   /** Makes a change of the catalog: here, or on all nodes of a cluster. */
   change(change: SharedChange): Promise<void>;
+  /** Whether this node holds a collection. */
+  holds(entry: CatalogEntry): boolean;
   /** The entry with this node among the replicas. */
   here(entry: CatalogEntry): CatalogEntry;
   /** Whether changes of the catalog are in a log, which is applied in its order. */
@@ -87,9 +89,13 @@ export class Restores {
   }
 
   /** Aborts all restores, and waits for their end. */
-  async close(reason: QuiverError): Promise<void> {
+  async abort(reason: QuiverError): Promise<void> {
     for (const { controller } of this.#restoring.values()) controller.abort(reason);
     await Promise.all(Array.from(this.#restoring.values(), ({ done }) => done));
+  }
+
+  /** Closes what waits for its change of the catalog: none comes any more. */
+  async close(reason: QuiverError): Promise<void> {
     await Promise.all(Array.from(this.#ready.values(), (collection) => collection.close(reason)));
   }
 
@@ -405,9 +411,21 @@ export class Restores {
     }
   }
 
+  /** The store that this node wrote for a change of which it did not hear before it was started again. */
+  async #leftFor(entry: CatalogEntry): Promise<OpenCollection | undefined> {
+    const { dataDir, log, holds } = this.#dependencies;
+    if (!holds(entry) || !existsSync(collectionDirectory(dataDir, entry.internalId))) return undefined;
+    try {
+      return await this.#collections.open(entry);
+    } catch (err) {
+      log.warn({ store: entry.internalId, err }, "a restored store cannot be opened, and is copied again");
+      return undefined;
+    }
+  }
+
   async #replaceOne(entry: CatalogEntry, answer: CatalogAnswer | undefined): Promise<void> {
     const { name } = entry.definition;
-    const collection = this.#ready.get(entry.internalId);
+    const collection = this.#ready.get(entry.internalId) ?? (await this.#leftFor(entry));
     await this.#dependencies.writer.changeCatalog({ kind: "putCollection", entry, answer });
     this.#ready.delete(entry.internalId);
     failpoint("restore:in-catalog");

@@ -15,6 +15,7 @@ import type { CollectionDefinition } from "../../collection/definition.ts";
 import { RecordIdCache } from "../../collection/record-id-cache.ts";
 import { collectionTables } from "../../collection/tables.ts";
 import { type Filter, type IsTime, keyOf, writtenFilter } from "../../filter/filter.ts";
+import type { LegBeam } from "../../index/kind.ts";
 import { OrdinalBitmap } from "../../index/ordinal-bitmap.ts";
 import type { Searched } from "../../query/answer.ts";
 import type { FilterLookUp, FoundSet } from "../../query/filter/look-up.ts";
@@ -194,11 +195,11 @@ export class AttachedCollection implements Searched<AttachedView> {
     return view;
   }
 
-  beamWidth({ exact, efSearch, recallTarget }: Beam, _k: number, view: AttachedView): number | undefined {
-    if (exact || efSearch !== null) return efSearch ?? undefined;
+  beamOfLegs({ exact, efSearch, recallTarget }: Beam, _k: number, view: AttachedView): LegBeam {
+    if (exact || efSearch !== null) return { ef: efSearch ?? undefined };
     const target = recallTarget ?? recallTargetOf(view.definitions);
     if (target !== null) throw new NeedsOwner("the owner knows which beam reaches a recall");
-    return undefined;
+    return { ef: undefined };
   }
 
   /** The owner has found the matches with the view, and tells what is wrong with a filter that has none. */

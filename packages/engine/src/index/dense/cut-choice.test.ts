@@ -73,15 +73,15 @@ test("[N5] a beam that reaches an asked recall gets a cutoff of its own, which i
   const askedCutOf = (ef: number) => passOf(reader, queries[0], 10, ef, true).beam;
   expect(askedCutOf(64)).toBe(64);
   // None for another number of results than was measured, nor for a beam that is hardly longer than what is never cut.
-  index.askCut(20, 96, 0.9);
-  index.askCut(1, 96, 0.9);
-  index.askCut(10, 11, 0.9);
+  expect(index.askCut(20, 96, 0.9)).toBe(false);
+  expect(index.askCut(1, 96, 0.9)).toBe(false);
+  expect(index.askCut(10, 11, 0.9)).toBe(false);
   // Whoever asks for all gets the beam that found all.
-  index.askCut(10, 96, 1);
+  expect(index.askCut(10, 96, 1)).toBe(false);
   while (index.tidy());
   expect(index.quality?.askedCuts).toBeUndefined();
-  index.askCut(10, 64, 0.95);
-  index.askCut(10, 256, 0.999);
+  expect(index.askCut(10, 64, 0.95)).toBe(false);
+  expect(index.askCut(10, 256, 0.999)).toBe(false);
   while (index.tidy());
   expect(index.quality?.askedCuts?.map(({ ef, recall }) => [ef, recall])).toEqual([
     [64, 0.95],
@@ -90,21 +90,25 @@ test("[N5] a beam that reaches an asked recall gets a cutoff of its own, which i
   expect(askedCutOf(64)).toMatchObject({ most: 128, least: 11 });
   expect(askedCutOf(256)).toMatchObject({ most: 512 });
   expect(askedCutOf(128)).toBe(128);
+  expect(passOf(reader, queries[0], 11, 64, true).beam).toBe(64);
   expect(passOf(reader, queries[0], 10, 64).beam).toBe(64);
   const [cut, plain] = [foundBy(reader, 64, true), foundBy(reader, 64)];
   expect(cut.met).toBeGreaterThanOrEqual(0.95 * 10 * queries.length);
   expect(cut.compared).toBeLessThan(0.9 * plain.compared);
   // What is known is not measured again, but for a greater recall.
   const known = index.quality;
-  index.askCut(10, 64, 0.9);
+  expect(index.askCut(10, 64, 0.9)).toBe(true);
+  for (const k of [1, 20]) expect(index.askCut(k, 64, 0.9)).toBe(false);
   while (index.tidy());
   expect(index.quality).toBe(known);
-  index.askCut(10, 64, 0.97);
-  expect(askedCutOf(64)).toBe(64);
+  // Until that of a greater one is known, only searches for the lesser one take the cutoff.
+  expect(index.askCut(10, 64, 0.97)).toBe(false);
+  expect(index.askCut(10, 64, 0.95)).toBe(true);
   while (index.tidy());
-  expect(askedCutOf(64)).toMatchObject({ most: 128 });
+  expect(index.askCut(10, 64, 0.97)).toBe(true);
   expect(index.quality?.askedCuts?.find(({ ef }) => ef === 64)).toMatchObject({ recall: 0.97 });
   const restored = await restoredFrom(index);
+  expect(restored.askCut(10, 64, 0.97)).toBe(true);
   expect(passOf(restored.reader, queries[0], 10, 256, true).beam).toEqual(askedCutOf(256));
   for (let ordinal = 0; ordinal < count / 8; ordinal++) index.remove(ordinal);
   while (index.tidy());
@@ -123,7 +127,7 @@ test("a beam that is asked for, a filter, many results and products take beams o
   const allowed = OrdinalBitmap.of(Uint32Array.from({ length: count / 2 }, (_, i) => 2 * i));
   expect(passOf(reader, query, 10)).toEqual({ beam: cut, isAmong: false });
   expect(passOf(reader, query, 10, 128)).toEqual({ beam: 128, isAmong: false });
-  expect(passOf(reader, query, 20)).toEqual({ beam: 128, isAmong: false });
+  expect(passOf(reader, query, 11)).toEqual({ beam: 128, isAmong: false });
   reader.begin(query, 10, () => null, { allowed, way: "graph" });
   expect(typeof reader.lastPass?.beam).toBe("number");
   expect(indexOf({ metric: "dot_product" }).quality?.cut).toBeUndefined();

@@ -47,7 +47,7 @@ export type CutConditions = {
   /** The beam of one length; whether it is longer than the definition's. */
   readonly ef: number;
   readonly isDoubled: boolean;
-  /** How many of a search's results are scored exactly: none of them is cut. */
+  /** How many of a search's results are scored exactly: none of them is cut, unless the recall is asked for. */
   readonly depth: number;
   /** The wanted one. */
   readonly recall: number;

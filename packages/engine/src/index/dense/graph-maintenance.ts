@@ -127,8 +127,8 @@ export class GraphMaintenance {
   }
 
   /** See `Beams.askCut`. */
-  askCut(k: number, ef: number, recall: number): void {
-    this.#watch.askCut(k, ef, recall);
+  askCut(k: number, ef: number, recall: number): boolean {
+    return this.#watch.askCut(k, ef, recall);
   }
 
   /** Minimum beam width of searches that set none. */

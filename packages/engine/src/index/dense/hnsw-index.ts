@@ -104,8 +104,8 @@ export class HnswIndex extends HnswStatus implements Index, Beams {
     return this.reader.beamOf(k, ef);
   }
 
-  askCut(k: number, ef: number, recall: number): void {
-    this.maintenance.askCut(k, ef, recall);
+  askCut(k: number, ef: number, recall: number): boolean {
+    return this.maintenance.askCut(k, ef, recall);
   }
 
   /** The measured recall of each beam; part of the checkpoint. */

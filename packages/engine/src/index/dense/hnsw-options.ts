@@ -97,7 +97,7 @@ export function completeOptions(options: HnswOptions): CompleteOptions {
 export type HnswSearch = {
   /** Beam width; at least k is used. A beam beyond `efMax` means an exact scan. */
   ef?: number | undefined;
-  /** Whether a beam that is set may end by distance; default false. One that the index chooses may. */
+  /** Whether a beam that is set may end by distance, as measured for it (`HnswIndex.askCut`); default false. */
   mayCut?: boolean | undefined;
   visible?: Visible;
   /** The ordinals that may be found at all; default: all. */

@@ -174,10 +174,10 @@ export class HnswReader {
   }
 
   /** The beam with a cutoff of a search for k records; null: it takes one of one length. What was measured is few records. */
-  #cutOf(k: number, { ef, rescore, mayCut }: Pick<HnswSearch, "ef" | "rescore" | "mayCut">): CutBeam | null {
+  #cutOf(k: number, { ef, rescore, mayCut, without }: HnswSearch): CutBeam | null {
     const { quality } = this.#serving;
-    // One more: the record that a search ignores where recall is measured.
-    if (quality === undefined || rescore !== undefined || k > qualityDepth + 1) return null;
+    const records = without === undefined ? k : k - 1;
+    if (quality === undefined || rescore !== undefined || records > qualityDepth) return null;
     if (ef === undefined) return quality.cut ?? null;
     if (!mayCut) return null;
     return quality.askedCuts?.find((asked) => asked.ef === ef)?.cut ?? null;

@@ -21,7 +21,7 @@ export type Quality = {
   readonly ef: number;
   /** The one with a cutoff that finds as much for fewer comparisons; null: there is none; undefined: that was not measured. */
   readonly cut?: CutBeam | null | undefined;
-  /** The same for the beams that reach asked recalls. */
+  /** Those that reach asked recalls, too, in place of beams that do. */
   readonly askedCuts?: readonly AskedCut[] | undefined;
   /** A query that finds nothing as good is from elsewhere, see `farScore`; for products by the length of the query. */
   readonly farScore?: number | undefined;
@@ -33,7 +33,7 @@ export type Quality = {
 /** A beam with a cutoff that may take the place of one of a length; null: none does. */
 export type AskedCut = {
   readonly ef: number;
-  /** The greatest that was asked for. */
+  /** That was asked for. */
   readonly recall: number;
   readonly cut: CutBeam | null;
   /** What had been linked or removed when it was measured. */

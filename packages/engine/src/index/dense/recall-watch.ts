@@ -3,8 +3,8 @@
 // Recall is measured when the graphs have been built, and each time a tenth of them has changed; during a long build when they have
 // doubled. A sample of the vectors is searched for (quality.ts), and the beam width is doubled until it finds enough (`wantedOf`); searches
 // that set no width use that one. If no sufficient width costs less than a scan, searches scan all vectors. When the graphs are built, a beam
-// with a cutoff is looked for that finds as much for less (cut-choice.ts), and one for each beam that searches take to reach a recall. Scheduling, measuring and its consequences share the counts of
-// changes, so they are one class.
+// with a cutoff is looked for that finds as much for less (cut-choice.ts), and another for each width that searches take to reach a recall.
+// Scheduling, measuring and its consequences share the counts of changes, so they are one class.
 
 import { inBackground, type Timer } from "../../base/host.ts";
 import type { Steps } from "../../base/steps.ts";
@@ -50,9 +50,6 @@ const checkMin = 100;
 const sampleShareWithoutCache = 0.25;
 /** Number of queries between two checks of the clock, measured in beam entries. */
 const questionsPerStep = (ef: number): number => Math.max(1, Math.floor(512 / ef));
-
-/** Beams for asked recalls whose cutoffs are known. */
-const askedMax = 8;
 
 /** The index that is measured, and its callbacks. */
 export interface Watched {
@@ -171,6 +168,7 @@ export class RecallWatch {
   reset(): void {
     this.#check = undefined;
     this.#cutting = undefined;
+    this.#cuttingFor = undefined;
     this.#asked.clear();
     this.#reconnectedWork = -1;
     this.restore({ quality: undefined, efFloor: 0, isScanning: false });
@@ -181,6 +179,7 @@ export class RecallWatch {
     this.#truth = undefined;
     this.#check = undefined;
     this.#cutting = undefined;
+    this.#cuttingFor = undefined;
     this.#asked.clear();
   }
 
@@ -364,23 +363,24 @@ export class RecallWatch {
     const { recall } = wantedOf(count);
     const isDoubled = quality.ef > efSearch;
     const conditions = { ef: quality.ef, isDoubled, depth, recall, isAsked: false };
-    this.#cuttingFor = undefined;
     this.#cutting = new CutChoice(this.#vectors, this.#isNew, metric, conditions);
   }
 
   /** See `Beams.askCut`. */
-  askCut(k: number, ef: number, recall: number): void {
+  askCut(k: number, ef: number, recall: number): boolean {
     const { current, work } = this.#watched;
-    const known = this.#quality?.askedCuts?.find((asked) => asked.ef === ef);
+    const quality = this.#quality;
+    if (current === undefined || quality === undefined || k === 1 || k > qualityDepth) return false;
+    if (!CutChoice.isAskable(this.#options.metric, ef, recall)) return false;
+    const known = quality.askedCuts?.find((asked) => asked.ef === ef);
     const isKnown = known !== undefined && known.recall >= recall;
-    if (current === undefined || this.#quality === undefined || k === 1 || k > qualityDepth) return;
-    if (isKnown && work - known.work <= changeShare * this.#quality.count) return;
-    if (this.#asked.has(ef) || this.#asked.size >= askedMax) return;
-    if (!CutChoice.isAskable(this.#options.metric, ef, recall)) return;
-    this.#asked.set(ef, Math.max(recall, known?.recall ?? 0));
-    // One that finds less is not taken meanwhile.
-    if (known !== undefined && !isKnown) this.#setAskedCut({ ...known, cut: null });
-    this.#options.onMore?.();
+    const isFresh = isKnown && work - known.work <= changeShare * quality.count;
+    const asking = this.#cuttingFor?.ef === ef ? this.#cuttingFor.recall : (this.#asked.get(ef) ?? 0);
+    if (!isFresh && asking < recall) {
+      this.#asked.set(ef, Math.max(recall, known?.recall ?? 0));
+      this.#options.onMore?.();
+    }
+    return isKnown;
   }
 
   /** Whether the cutoff of an asked beam can be measured: of graphs that are built. */
@@ -403,19 +403,17 @@ export class RecallWatch {
     return true;
   }
 
-  #setAskedCut(cut: AskedCut): void {
-    const quality = this.#quality as Quality;
-    const others = quality.askedCuts?.filter(({ ef }) => ef !== cut.ef) ?? [];
-    this.#quality = { ...quality, askedCuts: [...others.slice(1 - askedMax), cut] };
-  }
-
   #goOnCutting(cutting: CutChoice): void {
     const quality = this.#quality as Quality;
-    if (cutting.step(questionsPerStep(quality.ef))) return;
-    this.#cutting = undefined;
-    const { chosen } = cutting;
     const asked = this.#cuttingFor;
+    if (cutting.step(questionsPerStep(asked?.ef ?? quality.ef))) return;
+    this.#cutting = undefined;
+    this.#cuttingFor = undefined;
+    const { chosen } = cutting;
     if (asked === undefined) this.#quality = { ...quality, cut: chosen };
-    else this.#setAskedCut({ ...asked, cut: chosen });
+    else {
+      const others = quality.askedCuts?.filter(({ ef }) => ef !== asked.ef) ?? [];
+      this.#quality = { ...quality, askedCuts: [...others, { ...asked, cut: chosen }] };
+    }
   }
 }
