@@ -30,7 +30,7 @@ export const growing: readonly Line[] = [
     name: "dense-words",
     subject: "dense",
     set: "words100-1m",
-    engines: ["quiver-database", "quiver-u8", "hnswlib"],
+    engines: ["quiver-database", "quiver-u8", "hnswlib", "zvec-int8"],
     efforts,
     steps,
     ...plan,

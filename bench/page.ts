@@ -462,6 +462,8 @@ function growthChart(all: readonly Curve[]): string {
   );
 }
 
+const lineTitles: Readonly<Record<string, string>> = { "dense-words": "dense, generated words" };
+
 function growthSection(all: readonly Curve[]): string {
   const rows = all.filter(isDrawn).map((curve) => {
     const known = costs(curve);
@@ -471,15 +473,16 @@ function growthSection(all: readonly Curve[]): string {
       known.map(([, cost]) => Math.log10(cost)),
     );
     const { row, count } = curve.steps[curve.steps.length - 1];
+    const cost = (each: Row): string => figure(each, `cpuMs${curve.at}`, ms);
     const own = all
       .find((each) => isDrawn(each) && each.isOurs && each.subject === curve.subject)
       ?.steps.find((step) => step.count === count)?.row;
     // Recorded with more digits than the costs.
     const power = Number(row[`growthPower${curve.at}`] ?? slope);
     return [
-      `${curve.subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
+      `${lineTitles[curve.subject] ?? curve.subject}: ${bold({ engine: curve.engine, ours: curve.isOurs })}`,
       `${whole(first[0])} to ${whole(last[0])}`,
-      `${ms(first[1])} to ${ms(last[1])}`,
+      `${cost(curve.steps[0].row)} to ${cost(row)}`,
       `N^${power.toFixed(2)}`,
       `${figure(row, "loadCpuUs", whole)}${ofOurs(row, own, "loadCpuUs")}`,
       figure(row, "processBytes", whole),
@@ -590,9 +593,10 @@ const method = `# Benchmarks
 Quiver beside other engines and servers. Within a benchmark, all have the same machine and data. \`npm run bench page\` writes this page from [bench/results](../bench/results); do not edit it.
 
 - **Machine.** An AMD EPYC or an Intel Xeon ([by benchmark](#raw-results)), 2 cores if recorded, Node.js 24. The machine is shared: trust ratios more than milliseconds.
-- **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others, [least–greatest] where recorded.
+- **Rounds.** Each engine has a process of its own. All answer the same queries, one engine after the other. The first round warms up; figures are medians of the others, [least–greatest] where recorded (not before 2026-11-29).
 - **CPU time** is the sum over all threads of an engine or a server, for each query. **Latency** is what the client sees.
 - **Recall** is recall@10 against exact search. The cost at a recall is interpolated between beam widths (ef). If the narrowest beam exceeds the recall, its cost is given.
+- **zvec** runs in the process that uses it, so it is not among the servers. It is not beside sparse vectors by shape, where a query takes it 38 ms, nor in the lines of growth before 2026-11-29.
 - **Goals**, and which are missed: [goals of speed](decisions/goals-of-speed.md).
 - **Graphs** have M = 16 and ef_construction = 200 (benchmark of filters: 128) in every engine that can set them.
 `;
