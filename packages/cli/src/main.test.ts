@@ -287,6 +287,7 @@ describe("help and wrong usage", () => {
     [["index", "create", "c", "text", "--stop-words", "@missing.txt"], "no such file"],
     [["search", "c"], "give --text, --vector or --sparse"],
     [["search", "c", "--vector", "[1,"], "--vector is not JSON"],
+    [["search", "c", "--text", "x", "--recall-target", "0.9"], "for a search with --vector"],
     [["collections", "create", "c"], "Nothing is enabled"],
   ])("%j exits with 2 and advice", async (args, message) => {
     const { code, err, out } = await quiver(...args);

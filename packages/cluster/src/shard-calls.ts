@@ -1,7 +1,9 @@
 // How does a node ask another one for what a shard has?
 //
 // A call and its answer are data (structured clone), sent to a node that serves the shard. One that does not answer soon is not waited for alone:
-// the next one is asked, too, and the first answer counts. What is read line by line stays with the node where it was opened.
+// the next one is asked, too, and the first answer counts. What takes long by itself is asked of one node while that lives: a node runs one check
+// at a time, and would refuse that of the next shard while one goes on whose answer nobody needs. What is read line by line stays with the node
+// where it was opened.
 
 import { Agent, type ClientRequest, request as plainRequest } from "node:http";
 import { Agent as SecureAgent, request as secureRequest } from "node:https";
@@ -25,6 +27,8 @@ export const shardPath = (internalId: string): string => `/cluster/shards/${inte
 
 /** After so long without an answer, the next node is asked, too. */
 const hedgeMs = 1_000;
+/** Methods of shards that take long. */
+const longMethods: ReadonlySet<string> = new Set(["check", "indexed", "load", "measureRecall", "unload"]);
 /** A node that could not be reached is asked last for so long. */
 const avoidedMs = 5_000;
 
@@ -36,6 +40,7 @@ type Asked = {
 };
 type Answer = { readonly value: unknown } | { readonly error: ReturnType<typeof wireOf> };
 type LineCall = { readonly id: string };
+type Send = (url: string, signal: AbortSignal) => Promise<unknown>;
 
 export class ShardCalls {
   readonly #secret: string;
@@ -80,19 +85,19 @@ export class ShardCalls {
       (a, b) => Number(isAvoided(a)) - Number(isAvoided(b)) || Math.random() - 0.5,
     );
     const urls = nodes.map(({ url }) => url);
-    return this.#first(entry, urls, async (url, signal) => {
+    const send: Send = async (url, signal) => {
       const answer = await this.#send(url + path, body, limits, signal);
       if (call.method === "openLines") this.#lines.set((answer as LineCall).id, url);
       return answer;
-    });
+    };
+    return this.#first(entry, urls, send, longMethods.has(call.method));
   }
 
-  /** The first answer of some nodes, each of which is asked when those before it have failed, or take long. They are waited for while they live. */
-  async #first(
-    entry: CatalogEntry,
-    urls: readonly string[],
-    send: (url: string, signal: AbortSignal) => Promise<unknown>,
-  ): Promise<unknown> {
+  /**
+   * The first answer of some nodes, each of which is asked when those before it have failed, or take long. They are waited for while they live.
+   * @param isLong whether the next one is asked only when those before it live no longer
+   */
+  async #first(entry: CatalogEntry, urls: readonly string[], send: Send, isLong = false): Promise<unknown> {
     const done = new AbortController();
     let failure: unknown;
     const running = new Map<string, Promise<{ answer: unknown } | undefined>>();
@@ -124,17 +129,18 @@ export class ShardCalls {
       );
       running.set(url, asked);
     };
+    const isAnyLiving = () => this.#living().some(({ url }) => running.has(url));
     try {
       for (const url of urls) {
         ask(url);
-        const found = await next();
+        let found = await next();
+        while (found === undefined && isLong && isAnyLiving()) found = await next();
         if (found !== undefined) return found.answer;
       }
       while (running.size > 0) {
         const found = await next();
         if (found !== undefined) return found.answer;
-        const living = this.#living().map(({ url }) => url);
-        if (running.size > 0 && ![...running.keys()].some((url) => living.includes(url)))
+        if (running.size > 0 && !isAnyLiving())
           throw this.#unserved(entry, "the node that was asked does not answer");
       }
     } finally {

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { expect, it } from "vitest";
 import { animals, codeOf, databaseContract, makeCollectionIn } from "../../client/test/database-contract.ts";
 import { connect, type Database, open, startServer } from "./index.ts";
@@ -32,6 +33,14 @@ it("[P2] a caller's objects stay as they are, and are not kept", async () => {
   const stored = await collection.get("mine");
   expect(stored.metadata).toEqual({ at: "1970-01-01T00:00:00.000Z", deep: { list: [1] } });
   expect(stored.dense_values?.[0]).toBeCloseTo(0.1, 6);
+});
+
+it("[P2] a result is printed with its metadata", async () => {
+  const collection = await makeCollectionIn(database, { indexes: false });
+  await collection.upsert({ id: "a", dense_values: [1, 0], metadata: { year: 2021 } });
+  await collection.createDenseIndex({ distance_metric_type: "cosine" });
+  const { results } = await collection.search.dense({ query_vector: [1, 0], include: ["metadata"] });
+  expect(inspect(results[0])).toContain("metadata: { year: 2021 }");
 });
 
 it("[P1] a record that cannot be stored is refused with its position, whatever is wrong with it", async () => {

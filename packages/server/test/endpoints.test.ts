@@ -140,7 +140,7 @@ describe("collections", () => {
     const loadedNames = async () => (await server.call("loadedCollections")).json as string[];
     expect(await loadedNames()).toContain(c.collection_id);
     const checked = await server.call("checkCollection", c);
-    expect(checked.status).toBe(200);
+    expect(checked.status, checked.text).toBe(200);
     expect(checked.json).toMatchObject({
       findings: [],
       findings_total: 0,

@@ -134,7 +134,8 @@ describe("[V16] a merge", () => {
     await server.call("patchCollection", { collection_id: "main" }, { config: { history: "all" } });
     const version = await current("main");
     await upsert("main", ["a", 5]);
-    expect((await copy(version)).status).toBe(201);
+    const copied = await copy(version);
+    expect(copied.status, copied.text).toBe(201);
     await upsert("draft", ["b", 6]);
     expect((await merge()).json).toMatchObject({ changed: 1, conflicts: [] });
     await upsert("draft", ["a", 6]);

@@ -94,6 +94,9 @@ async function search(name: string, options: SearchOptions): Promise<void> {
   const terms = options.sparse === undefined ? undefined : readTerms(options.sparse);
   const { text, syntax } = options;
   const kinds = [vector, terms, text].filter((query) => query !== undefined).length;
+  const isDense = Object.values(dense).some((value) => value !== undefined);
+  if (isDense && vector === undefined)
+    throw new UsageError("--ef-search, --recall-target and --exact are for a search with --vector.");
   if (kinds === 0) throw new UsageError("Nothing to search for; give --text, --vector or --sparse.");
   const asked = { ...common, explain: options.explain };
   const ask = (): Promise<SearchResponse> => {

@@ -198,12 +198,14 @@ export type LegOptions = {
   readonly ef: number | undefined;
   /** Whether the beam that is set may end by distance, see `Beams.askCut`; default false. */
   readonly mayCut?: boolean;
+  /** Whether it is widened, as one that is not set, for a query that is far from all records; default false. */
+  readonly mayWiden?: boolean;
   /** A record that a graph is searched without, as if it had not been added, where no other record has its vector. */
   readonly without?: number;
 };
 
 /** The beam of legs. */
-export type LegBeam = Pick<LegOptions, "ef" | "mayCut">;
+export type LegBeam = Pick<LegOptions, "ef" | "mayCut" | "mayWiden">;
 
 /** How an index has used the set of allowed ordinals, and what it expected of each way, in microseconds. */
 export type ChosenWay = { readonly way: string; readonly estimates: Readonly<Record<string, number>> };

@@ -184,7 +184,7 @@ export class BeamTable {
     if (point === undefined) return { ef: beams.beamMax + 1 };
     // For more results than were measured, the beam width grows in proportion.
     const ef = Math.ceil(point.ef * Math.max(1, k / depths[depths.length - 1]));
-    return { ef, mayCut: beams.askCut(k, ef, recall) };
+    return { ef, mayCut: beams.askCut(k, ef, recall), mayWiden: true };
   }
 
   #measureOnce(pin: () => View): Promise<void> {

@@ -44,6 +44,11 @@ class ResultWithMetadata implements SearchResult {
     return #json in result ? result.#json : undefined;
   }
 
+  /** As `console.log` shows it. */
+  [Symbol.for("nodejs.util.inspect.custom")](): object {
+    return { ...this };
+  }
+
   static parsedOf(result: ResultWithMetadata): Record<string, unknown> {
     result.#parsed ??= JSON.parse(result.#json) as Record<string, unknown>;
     return result.#parsed;

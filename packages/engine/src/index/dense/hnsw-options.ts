@@ -99,6 +99,8 @@ export type HnswSearch = {
   ef?: number | undefined;
   /** Whether a beam that is set may end by distance, as measured for it (`HnswIndex.askCut`); default false. */
   mayCut?: boolean | undefined;
+  /** Whether it is widened, as one that is not set, for a query that is far from all vectors; default false. */
+  mayWiden?: boolean | undefined;
   visible?: Visible;
   /** The ordinals that may be found at all; default: all. */
   allowed?: Allowed;

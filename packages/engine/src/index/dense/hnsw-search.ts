@@ -359,8 +359,7 @@ export class HnswReader {
       if (this.#isEnough(vectorKeys, k, visible, graphs)) {
         const depth = isAdaptive ? firstDepth(graphs.encoding.dataType, wanted, k) : vectorKeys.length;
         const best = this.#rescoring.best(query, vectorKeys, depth, k, read);
-        const isSet = options.ef !== undefined && typeof beam === "number";
-        if (isSet || !this.#isFar(query, best)) return best;
+        if (isFixed(options) || !this.#isFar(query, best)) return best;
         // Links lead to the neighbours of vectors, but only by chance to those of an out-of-distribution query. So widen the beam until no
         // better result appears.
         const floor = leastOf(best);
@@ -382,7 +381,7 @@ export class HnswReader {
     k: number,
     sees: Visible,
     allowed: OrdinalBitmap,
-    { ef, rescore, vectorOf, way }: Omit<HnswSearch, "visible">,
+    { ef, rescore, vectorOf, way, mayWiden }: Omit<HnswSearch, "visible">,
   ): Candidates | null {
     const graphs = this.#vectors.graphs;
     if (graphs === undefined || graphs.count === 0) return nothing;
@@ -392,7 +391,14 @@ export class HnswReader {
     const enough = Math.max(wanted, usual >> 1);
     const share = allowed.count / this.#vectors.count;
     const searchAmong = (width: number) =>
-      this.#searchAmong(query, k, sees, allowed, { ef, rescore, vectorOf }, Math.ceil(width * usual));
+      this.#searchAmong(
+        query,
+        k,
+        sees,
+        allowed,
+        { ef, rescore, vectorOf, mayWiden },
+        Math.ceil(width * usual),
+      );
     let isAmongTried = this.#isAmongCheaper(allowed, k, ef);
     // A beam that is asked for is taken as it is: no search after it widens it.
     const width = ef === undefined ? amongBeam(share) : Math.max(1, amongBeam(share));
@@ -413,7 +419,7 @@ export class HnswReader {
       if (vectorKeys.length >= enough || (isExhausted && vectorKeys.length >= k)) {
         const best = this.#rescoring.best(query, vectorKeys, isSorted ? wanted : vectorKeys.length, k, read);
         const floor = leastOf(best);
-        if (ef !== undefined || !this.#isFar(query, best) || floor === floorBefore) return best;
+        if (isFixed({ ef, mayWiden }) || !this.#isFar(query, best) || floor === floorBefore) return best;
         floorBefore = floor;
       } else if (isExhausted) return null;
       // Near the query are fewer allowed vectors than elsewhere, or they are all far from it.
@@ -455,7 +461,7 @@ export class HnswReader {
     k: number,
     sees: Visible,
     allowed: OrdinalBitmap,
-    { ef, rescore, vectorOf }: Omit<HnswSearch, "visible">,
+    { ef, rescore, vectorOf, mayWiden }: Omit<HnswSearch, "visible">,
     beamMin: number,
   ): Candidates | null {
     const graphs = this.#vectors.graphs as GraphSearch;
@@ -477,7 +483,8 @@ export class HnswReader {
       const best = this.#rescoring.best(query, vectorKeys, Math.min(wanted, vectorKeys.length), k, read);
       // The allowed vectors may all be far from the query, where links lead to the nearest of them only by chance.
       const floor = leastOf(best);
-      if (isAll || ef !== undefined || floor === floorBefore || !this.#isFar(query, best)) return best;
+      if (isAll || isFixed({ ef, mayWiden }) || floor === floorBefore || !this.#isFar(query, best))
+        return best;
       floorBefore = floor;
     }
     return null;
@@ -541,6 +548,10 @@ export function depthOf(graphs: Pick<GraphSearch, "encoding">, k: number, rescor
 }
 
 /** The beam that is tried after one: more than efMax when there is none. */
+/** Whether the beam that a search sets stays as it is, even if the query is far from all vectors. */
+const isFixed = ({ ef, mayWiden }: Pick<HnswSearch, "ef" | "mayWiden">): boolean =>
+  ef !== undefined && !mayWiden;
+
 const longerBeam = (beam: number): number => Math.max(beam + 1, Math.min(4 * beam, efMax));
 
 /** The beam width with as many allowed entries as the usual one, if the allowed records are spread evenly. @param share 0 to 1 */

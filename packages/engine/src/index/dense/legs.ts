@@ -52,9 +52,9 @@ export class DenseLegs implements LegSearches {
 
   *search(leg: number, k: number): Steps<Candidates> {
     if (this.#options.isExact) return yield* this.#exactly(leg, k);
-    const { ef, mayCut, allowed, without } = this.#options;
+    const { ef, mayCut, mayWiden, allowed, without } = this.#options;
     const vectorOf = (ordinal: number) => this.#version.vectorOf(ordinal);
-    const options = { ef, mayCut, allowed, without, vectorOf };
+    const options = { ef, mayCut, mayWiden, allowed, without, vectorOf };
     const visible = () => this.#version.visible();
     const search = this.#reader.begin(this.#legs[leg].vector, k, visible, options);
     this.#way = this.#reader.chosen;
