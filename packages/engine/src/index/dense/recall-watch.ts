@@ -375,8 +375,8 @@ export class RecallWatch {
     const known = quality.askedCuts?.find((asked) => asked.ef === ef);
     const isKnown = known !== undefined && known.recall >= recall;
     const isFresh = isKnown && work - known.work <= changeShare * quality.count;
-    const asking = this.#cuttingFor?.ef === ef ? this.#cuttingFor.recall : (this.#asked.get(ef) ?? 0);
-    if (!isFresh && asking < recall) {
+    const measured = this.#cuttingFor?.ef === ef ? this.#cuttingFor.recall : 0;
+    if (!isFresh && Math.max(measured, this.#asked.get(ef) ?? 0) < recall) {
       this.#asked.set(ef, Math.max(recall, known?.recall ?? 0));
       this.#options.onMore?.();
     }
