@@ -113,14 +113,19 @@ export class CollectionChanges {
   async delete(name: string, answer: CatalogAnswer | undefined): Promise<void> {
     this.#requireNoAliasOf(name);
     if (isOfShard(name)) this.#collections.findGiven(name);
-    const aside = this.#collections.quarantined.get(name);
-    // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
-    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    const aside = this.#entryAside(name);
     const [shard] = this.#collections.shardsOf(name) ?? [];
     const entry =
-      shard ?? aside?.entry ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
+      shard ?? aside ?? this.#collections.elsewhere.get(name) ?? this.#collections.find(name).entry;
     const internalId = collectionIdOf(entry.internalId);
     await this.#dependencies.change({ kind: "deleteCollection", name, internalId, answer });
+  }
+
+  /** The entry of a quarantined collection. @throws its error if the entry is damaged: its directory is unknown, and it cannot be deleted */
+  #entryAside(name: string): CatalogEntry | undefined {
+    const aside = this.#collections.quarantined.get(name);
+    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    return aside?.entry;
   }
 
   /** @throws collection_has_aliases, also for an alias itself */
@@ -256,14 +261,12 @@ export class CollectionChanges {
       name,
       new QuiverError("collection_not_found", `The collection '${name}' was deleted meanwhile.`),
     );
-    const aside = quarantined.get(name);
-    // When its catalog entry is damaged, its directory is unknown, and it cannot be deleted.
-    if (aside !== undefined && aside.entry === undefined) throw aside.error;
+    const aside = this.#entryAside(name);
     await this.#change(name, async () => {
       if (elsewhere.has(name)) return this.#takeOut(elsewhere, name, answer);
-      if (aside?.entry !== undefined) {
+      if (aside !== undefined) {
         await this.#takeOut(quarantined, name, answer);
-        removeCollectionDirectory(this.#dependencies.dataDir, aside.entry.internalId);
+        removeCollectionDirectory(this.#dependencies.dataDir, aside.internalId);
         return;
       }
       const collection = this.#collections.find(name);

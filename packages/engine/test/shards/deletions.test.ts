@@ -31,6 +31,12 @@ afterAll(() => log.close());
 
 const entryOf = (name: string) =>
   replicas[0].entries().find(({ definition }) => definition.name === name) as CatalogEntry;
+/** @param internalId of the collection or one of its shards */
+const deletionOf = (name: string, internalId: string): SharedChange => ({
+  kind: "deleteCollection",
+  name,
+  internalId: collectionIdOf(internalId),
+});
 let position = 1_000;
 /** Makes a change on all nodes. @returns what each says */
 async function change(change: SharedChange) {
@@ -52,12 +58,10 @@ test("[Y15] nobody names a shard: it is not found, on any node", async () => {
   expect(await log.databases[1].collection("named").count()).toEqual({ count: 0 });
   // What an earlier program, or one that came late, has put into the log.
   const { internalId } = entryOf("named#0");
-  const stale = {
-    kind: "deleteCollection",
-    name: "named#0",
-    internalId: collectionIdOf(internalId),
-  } as const;
-  expect(await change(stale)).toEqual(["collection_not_found", "collection_not_found"]);
+  expect(await change(deletionOf("named#0", internalId))).toEqual([
+    "collection_not_found",
+    "collection_not_found",
+  ]);
   const replaced = { kind: "deleteCollection", name: "named", internalId: "c000" } as const;
   expect(await change(replaced)).toEqual(["collection_not_found", "collection_not_found"]);
   expect(await log.databases[1].collection("named").count()).toEqual({ count: 0 });
@@ -84,8 +88,7 @@ test("[Y13] a collection that is deleted while a node copies a shard of it is de
   };
   const receiving = receiver.receive(entry.internalId, slow());
   await begun.promise;
-  const internalId = collectionIdOf(entry.internalId);
-  expect(await change({ kind: "deleteCollection", name: "moving", internalId })).toEqual(["made", "made"]);
+  expect(await change(deletionOf("moving", entry.internalId))).toEqual(["made", "made"]);
   gate.resolve();
   await expect(receiving).rejects.toMatchObject({ code: "collection_not_found" });
   for (const replica of replicas) {
@@ -122,8 +125,7 @@ test.each([
   const received = Promise.allSettled([receive()]);
   // The directory gets its name, and the store is being opened.
   while (!existsSync(directory)) await setImmediate();
-  const deleted = { kind: "deleteCollection", name, internalId: collectionIdOf(internalId) } as const;
-  expect(await change(deleted)).toEqual(["made", "made"]);
+  expect(await change(deletionOf(name, internalId))).toEqual(["made", "made"]);
   await received;
   expect(receiver.serves(internalId)).toBe(false);
   expect(receiver.entryById(internalId)).toBe(undefined);
@@ -134,12 +136,7 @@ test("[Y13] a collection that is deleted while a node drops its shard of it, whi
   const { internalId } = entryOf("dropped#0");
   await change({ kind: "setReplicas", internalId, replicas: ["n1"] });
   const dropped = replicas[0].drop(internalId);
-  const deleted = {
-    kind: "deleteCollection",
-    name: "dropped",
-    internalId: collectionIdOf(internalId),
-  } as const;
-  expect(await change(deleted)).toEqual(["made", "made"]);
+  expect(await change(deletionOf("dropped", internalId))).toEqual(["made", "made"]);
   await dropped;
   expect(replicas[0].entryById(internalId)).toBe(undefined);
 });

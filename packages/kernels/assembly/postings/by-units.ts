@@ -55,6 +55,11 @@ function probeFirst(scratch: usize, least: u32): void {
   const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
   const end = candidates + ((<usize>load<u32>(scratch, S_CANDIDATE_COUNT)) << 2);
   store<u32>(scratch, load<u32>(scratch, S_CANDIDATE_COUNT), S_LISTED);
+  probe(scratch, firstFrom(candidates, end, least));
+}
+
+/** Puts the candidates from this sum on first. @returns where they end */
+export function firstFrom(candidates: usize, end: usize, least: u32): usize {
   let first = candidates;
   for (let at = candidates; at < end; at += 4) {
     const key = load<u32>(at);
@@ -63,6 +68,12 @@ function probeFirst(scratch: usize, least: u32): void {
     store<u32>(first, key);
     first += 4;
   }
+  return first;
+}
+
+/** Sorts the first candidates, which are scored before the others. @param first where they end */
+export function probe(scratch: usize, first: usize): void {
+  const candidates = <usize>load<u32>(scratch, S_CANDIDATES);
   sortCandidates(candidates, first);
   store<u32>(scratch, <u32>(first - candidates) >> 2, S_CANDIDATE_COUNT);
   store<u32>(scratch, <u32>(first - candidates) >> 2, S_PROBED);

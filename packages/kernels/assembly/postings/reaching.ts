@@ -9,7 +9,7 @@
 //   rule out   those of the others that cannot reach it once they are looked up in the lists left aside
 //   score      what remains, by descending sum, until none can reach the floor
 
-import { floorOf, keepReaching, leastSum, scoreCandidates } from "./by-units";
+import { firstFrom, floorOf, keepReaching, leastSum, probe, scoreCandidates } from "./by-units";
 import { sortCandidates } from "./collect";
 import {
   S_CANDIDATE_COUNT,
@@ -19,7 +19,6 @@ import {
   S_HIDDEN,
   S_K,
   S_LISTED,
-  S_PROBED,
   S_RECORD_COUNT,
   S_RECORD_SUMS,
   S_REST,
@@ -128,19 +127,9 @@ function probeFirst(scratch: usize, end: usize): void {
   const isKnown = load<u32>(scratch, S_HEAP_COUNT) === k;
   let first = candidates;
   if (!isKnown && count <= max<u32>(FEW, k)) first = end;
-  else if (count > (isKnown ? 4 * FEW : FEW)) {
-    const least = leastOfGreatest(scratch, candidates, end, k);
-    for (let at = candidates; at < end; at += 4) {
-      const key = load<u32>(at);
-      if (key >> 16 < least) continue;
-      store<u32>(at, load<u32>(first));
-      store<u32>(first, key);
-      first += 4;
-    }
-  }
-  sortCandidates(candidates, first);
-  store<u32>(scratch, <u32>(first - candidates) >> 2, S_CANDIDATE_COUNT);
-  store<u32>(scratch, <u32>(first - candidates) >> 2, S_PROBED);
+  else if (count > (isKnown ? 4 * FEW : FEW))
+    first = firstFrom(candidates, end, leastOfGreatest(scratch, candidates, end, k));
+  probe(scratch, first);
 }
 
 /** A sum that at least k candidates have, and few more. */

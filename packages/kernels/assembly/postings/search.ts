@@ -2,7 +2,8 @@
 //
 //   by reaching   sums of 16 bits, of which those that reach what is needed are listed: texts, whose queries have few and very unequal lists
 //   by units      sums of 16 bits of all lists, and exact scores of the greatest: sparse vectors
-//   by sums       exact sums of all postings, if lists are short and no other segment was searched: looking records up in so many lists costs more than it saves
+//   by sums       exact sums of all postings, if lists are short and no other segment was searched: looking records up in so many lists
+//                 costs more than it saves
 //   by windows    4,096 records at a time: what can be negative, and where there is no memory for the sums of all records
 
 import { searchUnits } from "./by-units";
